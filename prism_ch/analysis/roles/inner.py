@@ -29,7 +29,7 @@ def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective:
        two over the same ranks, as where there are as many experts as replicas, and bursts differ in size.
     2. Else the links that move data least often, in each set of joined endpoints, close the step.
     3. A class of more frequent links is inner if it fills the time between two closings.
-    4. Its bursts that belong to a closing are DP all the same.
+    4. Its bursts that belong to what other pairs reduce, closing or earlier, are DP all the same.
     """
     kind = np.full(len(traffic), DP, dtype=np.uint8)
     if not collective.any():
@@ -48,11 +48,18 @@ def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective:
     closing_rate = least[line]
     closes = collective & (rate < params.inner_rate * closing_rate)
     closing = _closings(traffic, line[link], closes[link] & on_collective, closing_rate[link], params)
+    inner = []
     for number in np.unique(classes[collective & ~closes]):
         rows = on_collective & (classes == number)[link] & ~closes[link]
         if _coverage(traffic, line[link], rows, closing) >= params.inner_coverage:
+            inner.append(rows)
             kind[rows] = _name(traffic, rows, params)
-            kind[rows & _closing_too(traffic, line[link], rows, closing, params)] = DP
+    if not inner:
+        return kind
+    gradients = on_collective & (kind == DP)
+    reduced = _closings(traffic, line[link], gradients, rate[link], params)
+    for rows in inner:
+        kind[rows & _closing_too(traffic, line[link], rows, reduced, params)] = DP
     return kind
 
 

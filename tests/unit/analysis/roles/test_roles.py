@@ -152,6 +152,24 @@ class TestInnerCollectives:
         exchanged = [replace(flow, size=int(flow.size * chance.uniform(0.5, 1.5))) for flow in even]
         assert of_kind(kinds(self.CLOSING + exchanged), "EP") == {(0, 1), (1, 0), (2, 3), (3, 2)}
 
+    def test_buckets_on_pairs_of_experts_are_known_by_others(self) -> None:
+        chance = np.random.default_rng(3)
+        exchanged = [
+            replace(flow, size=int(flow.size * chance.uniform(0.7, 1.4)))
+            for pair in ([0, 1], [2, 3])
+            for flow in self.throughout(pair, [5 * MB] * 24)
+        ]
+        reduced = [
+            Flow(src, dst, end - 150 - 100 * bucket, 60, 60 * MB)
+            for end in STEPS
+            for bucket in range(1, 5)
+            for src, dst in ((0, 1), (1, 2), (2, 3), (3, 0))
+        ]
+        seen = traffic(self.CLOSING + exchanged + reduced)
+        found = identify(seen, np.ones(len(seen.pair_src), dtype=bool), PARAMS)
+        assert {PAIR_KINDS[kind] for kind in found.burst[seen.payload == 60 * MB]} == {"DP"}
+        assert {PAIR_KINDS[kind] for kind in found.burst[seen.payload < 8 * MB]} == {"EP"}
+
     def test_buckets_gathered_early_and_scattered_late_are_gradients(self) -> None:
         gathered = [flow for place in range(3) for flow in self.bucket(1950 - 60 * place, 10 * MB)]
         scattered = [flow for place in range(3) for flow in self.bucket(150 + 60 * place, 5 * MB)]
