@@ -67,10 +67,21 @@ def pipeline_ends(
     alike = robust.size_classes(sequences.volume, params.same_volume)
     single &= np.bincount(alike, weights=~single)[alike] == 0
     step_volume = np.where(single, known_volume, step_volume)
-    closed = segment(sequences, step_volume, np.where(ends, params.log_odds, -params.log_odds), params)
+    odds = _rest_log_odds(share, params)[sequences.line]
+    closed = segment(sequences, step_volume, np.where(ends, odds, -odds), params)
     closed |= closed_by_silence(sequences, closed, step_volume, data_end_ns, params)
     closed = _cut_as_pipeline(sequences, closed, step_volume, share, chain, params)
     return _cut_as_replicas(sequences, closed, alike, params)
+
+
+def _rest_log_odds(share: Float64, params: DivideParams) -> Float64:
+    """Weigh rests by the `share` of pieces between them that are alike, float64[links].
+
+    What is lost of a step then puts only that one out of place, not all up to the edge of the data.
+    """
+    surely = 1 / (1 + np.exp(-params.certain_log_odds))
+    alike = np.clip(share, params.half, surely)
+    return np.asarray(np.maximum(np.log(alike / (1 - alike)), params.log_odds))
 
 
 def _in_messages(sent: Float64, sequences: Sequences) -> Float64:

@@ -38,5 +38,3 @@ class IdentifyParams(SharedParams):
     stray_sizes: int = 2
     #: Half way between the one size that a tensor group reduces and the two of a context ring: means over pairs.
     several_sizes: float = 1.5
-    #: No amount of one kind of evidence is worth more than this.
-    certain_log_odds: float = 6.0

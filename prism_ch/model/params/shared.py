@@ -104,6 +104,8 @@ class SharedParams:
     network_jitter: float = 0.05
     #: What one kind of structural evidence is worth, as log-odds: seven to one.
     log_odds: float = 2.0
+    #: No amount of one kind of evidence is worth more than this.
+    certain_log_odds: float = 6.0
 
     # Times.
 

@@ -37,6 +37,19 @@ def test_lost_messages_shift_no_later_step(lost: float, microbatches: int) -> No
     assert np.median(np.array(ends) - starts) == pytest.approx(last_ms, abs=2)
 
 
+@pytest.mark.parametrize("step", [4, 6])
+def test_messages_lost_of_one_step_shift_none_before(step: int) -> None:
+    starts = every(2500, 40)
+    flows = shaken(pipeline([0, 1, 2], starts, microbatches=3), 1, ms=0.5)
+    begun = [flow for flow in flows if flow.start_ms > 130]  # of the first step, only what comes back is on record
+    backward = [flow for flow in begun if (flow.src, flow.dst) == (1, 0) and flow.start_ms > 2500 * step]
+    seen = traffic([flow for flow in begun if flow not in backward[:2]])
+    found = divide(seen, typed(seen, [(0, 1), (1, 2)]), np.arange(3, dtype=np.int32), PARAMS)
+    last_ms = max(flow.start_ms + flow.length_ms for flow in flows if flow.start_ms < 2400)
+    ends = [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()]
+    assert ends == pytest.approx([start + last_ms for start in starts], abs=5)
+
+
 def test_ranks_that_connect_before_their_first_step_end_none() -> None:
     starts = every(2500, 12, 3000)
     alone = [flow.start_ms + flow.length_ms for flow in pipeline(STAGES, [0])]
