@@ -189,17 +189,17 @@ def _has_pairs(tally: Tally) -> bool:
 
 
 def _has_groups(tally: Tally) -> bool:
-    return tally.dp_groups.exact and tally.chains.exact
+    return tally.dp_groups.exact and tally.chains.exact and not tally.misnumbered
 
 
 def _has_steps(tally: Tally) -> bool:
     return tally.missed == tally.extra == 0
 
 
-#: What may be right of a job that did not fail: all its endpoints, pairs, groups with the order of stages, and steps.
+#: What may be right of a job that did not fail: all its endpoints, pairs, groups, stages, and steps.
 _RIGHT: dict[str, Callable[[Tally], bool]] = {
     "recognised": _is_recognised,
     "pairs": _has_pairs,
-    "groups and order": _has_groups,
+    "groups and stages": _has_groups,
     "steps": _has_steps,
 }

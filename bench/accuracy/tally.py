@@ -12,7 +12,11 @@ from tests.scoring import Counts
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Sums over scenarios; `step_error_sum` is of the relative errors of the durations of `timed` steps."""
+    """Sums over scenarios.
+
+    `misnumbered` counts jobs some of whose endpoints have another stage than is true; `step_error_sum` is of the
+    relative errors of the durations of `timed` steps.
+    """
 
     scenarios: int = 0
     jobs: Counts = field(default_factory=Counts)
@@ -20,6 +24,7 @@ class Tally:
     pairs: dict[str, Counts] = field(default_factory=dict)
     dp_groups: Counts = field(default_factory=Counts)
     chains: Counts = field(default_factory=Counts)
+    misnumbered: int = 0
     steps: int = 0
     missed: int = 0
     extra: int = 0
@@ -43,6 +48,7 @@ class Tally:
             pairs=_added_by_kind(score.pairs for score in scores),
             dp_groups=sum((score.dp_groups for score in scores), Counts()),
             chains=sum((score.pp_chains for score in scores), Counts()),
+            misnumbered=sum(not score.stages_exact for score in scores),
             steps=sum(score.steps for score in scores),
             missed=sum(score.missed for score in scores),
             extra=sum(score.extra for score in scores),
@@ -61,6 +67,7 @@ class Tally:
             _added_by_kind((self.pairs, other.pairs)),
             self.dp_groups + other.dp_groups,
             self.chains + other.chains,
+            self.misnumbered + other.misnumbered,
             self.steps + other.steps,
             self.missed + other.missed,
             self.extra + other.extra,
