@@ -108,7 +108,7 @@ def _stages(pipeline: Traffic, step: Int64, dp_label: Int32, endpoints: Int32, t
 def _stages_inside(
     links: _Links, dp_label: Int32, endpoints: Int32, topology: Topology
 ) -> tuple[Int32, Int32, int] | None:
-    """Return each endpoint's server and its stage in there, and how many there are.
+    """Return each endpoint's server, its stage in there, and how many stages servers hold.
 
     Of a server with several stages the network shows what the last one sends and the first receives: those are its
     last and first endpoints. Returns int32[n] twice, or None where stages and servers are laid out otherwise.
