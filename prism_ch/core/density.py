@@ -43,10 +43,9 @@ def densest(
 ) -> Peaks:
     """Find the window that holds the most values of each group against the null model.
 
-    Parameters: `group` int32[n], `values` int64[n], sorted by (group, value), of magnitude up to about `reach`, which
-    may be int64[g];
-    `weights` float64[n], positive; `widths` int64[w, g], those tried for each group; `attainable` float64[g], the
-    weight that the window holds if nothing is lost.
+    Parameters: `group` int32[n], `values` int64[n], sorted by (group, value), of magnitude up to about `reach`, of all
+    or int64[g]; `weights` float64[n], positive; `widths` int64[w, g], those tried for each group; `attainable`
+    float64[g], the weight that the window holds if nothing is lost.
     The width is that of the greatest scan statistic. Of the windows that are as full, but for losses, the one nearest
     to 0 is taken: if values recur at a period nothing else distinguishes its multiples. If not the `nearest` is wanted
     it is the fullest.

@@ -11,14 +11,7 @@ from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.result import DP, OTHER
 from prism_ch.simulate.communication import Collective, ring_edges, tree_edges
 from prism_ch.simulate.job import GradientSync, Job
-from prism_ch.simulate.network import (
-    GATHERS,
-    PLAIN,
-    REDUCES,
-    FlowTimes,
-    Links,
-    RankGrid,
-)
+from prism_ch.simulate.network import GATHERS, PLAIN, REDUCES, FlowTimes, Links, RankGrid
 from prism_ch.simulate.pipeline import PipelineTimes
 from prism_ch.simulate.rounds import Round, RoundRuns, plan_rounds
 from prism_ch.simulate.schedule import FORWARD, Program
@@ -107,27 +100,25 @@ _Reduction: TypeAlias = tuple[Round, Int64, float]
 def _reductions(
     sync: GradientSync, grid: RankGrid, links: Links, program: Program, ring: Collective
 ) -> Iterator[_Reduction]:
-    """Yield the reductions of a step in their order. Experts' gradients follow the last of the others."""
+    """Yield the reductions of a step in their order. Experts' gradients follow the last bucket of all others."""
     replicas, passes = grid.communicators(DP), 2 if sync.mode == "allreduce" else 1
     trees = tree_edges(replicas, grid.server, sync.channels)
     tree = Collective(replicas, trees, grid, links, eager=sync.eager, passes=3.0)  # slower than a ring
     experts: Round | None = None
     if sync.expert_bytes and grid.shape[0] > 1:
         experts = Round(ring_of(grid.expert_replicas(), grid, links, sync), passes * sync.expert_bytes, REDUCES)
-    for operation, done, share in _waits(sync, program, grid.stages):
-        size = share * sync.buffer_bytes
+    shares = sync.shares()
+    for operation, done, bucket in _waits(sync, program, grid.stages):
+        size = shares[bucket] * sync.buffer_bytes
         small = sync.algorithm == "auto" and size < sync.tree_below_bytes
         takes_tree = sync.mode == "allreduce" and (small or sync.algorithm == "tree")
         yield Round(tree, size, REDUCES) if takes_tree else Round(ring, passes * size, REDUCES), operation, done
-        is_filled = done == 1.0 and (program.chunk[operation] == 0).all()
-        if experts is not None and sync.mode == "zero2" and is_filled:
+        if experts is not None and bucket == sync.buckets - 1:
             yield experts, operation, done
-    if experts is not None and sync.mode != "zero2":
-        yield experts, _last_operations(program, grid.stages, program.kind >= FORWARD), 1.0
 
 
-def _waits(sync: GradientSync, program: Program, stages: int) -> Iterator[tuple[Int64, float, float]]:
-    """Yield what each reduction waits for, and its share of the gradients.
+def _waits(sync: GradientSync, program: Program, stages: int) -> Iterator[tuple[Int64, float, int]]:
+    """Yield what the reduction of each bucket waits for, and the bucket.
 
     That is an operation of each stage, int64[stages], and how far in its gradients are there. Buckets are filled by the
     backwards of all chunks (of the weights if the backward is split), last chunk first: each waits for the last of what
@@ -141,15 +132,15 @@ def _waits(sync: GradientSync, program: Program, stages: int) -> Iterator[tuple[
         for operation in np.array(_operations(program, stages, fills)).T:
             filled = np.flatnonzero(filled_by == program.chunk[operation[0]]).tolist()
             for number, bucket in enumerate(filled, start=1):
-                yield operation, number / len(filled), sync.shares()[bucket]
+                yield operation, number / len(filled), bucket
         return
-    for bucket, share in enumerate(sync.shares()):
+    for bucket in range(sync.buckets):
         if sync.overlap:
             mates = filled_by == filled_by[bucket]
             last = _last_operations(program, stages, fills & (program.chunk == filled_by[bucket]))
-            yield last, mates[: bucket + 1].sum() / mates.sum(), share
+            yield last, mates[: bucket + 1].sum() / mates.sum(), bucket
         else:
-            yield _last_operations(program, stages, program.kind >= FORWARD), 1.0, share
+            yield _last_operations(program, stages, program.kind >= FORWARD), 1.0, bucket
 
 
 def ring_of(groups: Int64, grid: RankGrid, links: Links, sync: GradientSync, *, varied: bool = False) -> Collective:

@@ -10,14 +10,7 @@ from prism_ch.model.columns import Float64, Int64
 from prism_ch.model.result import CP, EP, PP, TP
 from prism_ch.simulate.communication import Exchange
 from prism_ch.simulate.job import Job
-from prism_ch.simulate.network import (
-    EFFICIENCY_SPREAD,
-    NETWORK_LATENCY_S,
-    Flows,
-    FlowTimes,
-    Links,
-    RankGrid,
-)
+from prism_ch.simulate.network import EFFICIENCY_SPREAD, NETWORK_LATENCY_S, Flows, FlowTimes, Links, RankGrid
 from prism_ch.simulate.schedule import FORWARD, WEIGHT, compile_program
 
 #: How far the lanes of a tensor group are apart when they send.

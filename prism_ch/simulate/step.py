@@ -10,15 +10,7 @@ from prism_ch.model.columns import Float64
 from prism_ch.model.result import DP
 from prism_ch.simulate.gradients import GradientEngine, ring_of
 from prism_ch.simulate.job import Job
-from prism_ch.simulate.network import (
-    PLAIN,
-    REDUCES,
-    Flows,
-    FlowTimes,
-    Links,
-    Network,
-    RankGrid,
-)
+from prism_ch.simulate.network import PLAIN, REDUCES, Flows, FlowTimes, Links, Network, RankGrid
 from prism_ch.simulate.pipeline import PipelineEngine
 from prism_ch.simulate.rounds import Round, RoundRuns, plan_rounds
 from prism_ch.simulate.waits import Waits

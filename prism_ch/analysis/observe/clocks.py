@@ -25,8 +25,6 @@ from prism_ch.model.exporter import ExporterHistory, ExporterStates
 from prism_ch.model.flow import FlowBatch, of_several
 from prism_ch.model.params import ClockParams
 
-#: Observations looked at where flows are not the same: of dense traffic anything agrees with a few.
-_OF_LANES = 32
 #: No two clocks are compared better than this.
 _EXACT_S = 1e-9
 _SECOND_NS = 10**9
@@ -170,10 +168,10 @@ def _compare_apart(batch: FlowBatch, compared: _Compared, server: Int32, params:
     # An exchange is many flows at once, of as many queue pairs and peers: anything agrees with one of several.
     sightings = Sightings.listed(batch, apart, lane[apart]).moments(round(min(params.widths_s) * _SECOND_NS))
     near_ns = round(params.near_s * _SECOND_NS)
-    found = _offsets(sightings, near_ns, params, least=_OF_LANES)
+    found = _offsets(sightings, near_ns, params, least=params.lane_moments)
     wrong = found.sharp & (np.abs(found.offset_s) > max(params.widths_s))
     if wrong.any():
-        again = _offsets(sightings.of_pairs(wrong), near_ns, params, least=_OF_LANES, nearest=False)
+        again = _offsets(sightings.of_pairs(wrong), near_ns, params, least=params.lane_moments, nearest=False)
         found = found.take(~wrong).joined(again)
     return found.take(found.sharp & (joined[found.first] != joined[found.second]))
 

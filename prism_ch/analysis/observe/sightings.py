@@ -91,9 +91,9 @@ class Sightings:
         """Keep the first of observations that end at most `gap_ns` one after the other."""
         kept = np.ones(len(self.row), dtype=bool)
         kept[1:] = (np.diff(self.end_ns) > gap_ns) | (np.diff(self.of) != 0)
-        length = np.bincount(self.of[kept], minlength=len(self.length))
-        begin = np.cumsum(length) - length
-        return replace(self, row=self.row[kept], end_ns=self.end_ns[kept], of=self.of[kept], begin=begin, length=length)
+        row, end_ns, of = self.row[kept], self.end_ns[kept], self.of[kept]
+        begin = run_starts(of)
+        return replace(self, row=row, end_ns=end_ns, of=of, begin=begin, length=run_lengths(begin, len(of)))
 
     def of_pairs(self, wanted: Bool) -> Sightings:
         """Return those of some pairs of exporters, bool[pairs], which are numbered anew."""

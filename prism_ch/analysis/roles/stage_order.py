@@ -117,7 +117,7 @@ def _stages_inside(
     if (np.bincount(dp_label)[dp_label[sends | receives]] > 1).any():
         return None  # what has replicas in other servers fills its own
     servers, server = np.unique(topology.server[endpoints], return_inverse=True)
-    slots = np.flatnonzero(np.isin(topology.server, servers))
+    slots = np.flatnonzero(is_among(topology.server, servers))
     slots = slots[order_by(topology.server[slots], topology.gpu[slots])]
     starts = run_starts(topology.server[slots])
     size = distinct(run_lengths(starts, len(slots)))

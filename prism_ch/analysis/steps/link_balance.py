@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
+from scipy.special import logit
 
 from prism_ch.analysis.steps.regularity import most_regular
 from prism_ch.analysis.steps.sequences import Sequences
@@ -79,9 +80,7 @@ def _rest_log_odds(share: Float64, params: DivideParams) -> Float64:
 
     What is lost of a step then puts only that one out of place, not all up to the edge of the data.
     """
-    surely = 1 / (1 + np.exp(-params.certain_log_odds))
-    alike = np.clip(share, params.half, surely)
-    return np.asarray(np.maximum(np.log(alike / (1 - alike)), params.log_odds))
+    return np.clip(logit(share), params.log_odds, params.certain_log_odds)
 
 
 def _in_messages(sent: Float64, sequences: Sequences) -> Float64:

@@ -45,6 +45,9 @@ class ClockParams(SharedParams):
     #: An offset is clear at this log likelihood ratio of its matches against the null model: some 10^5 places are tried
     #: for each pair.
     min_log_ratio: float = 25.0
+    #: Moments looked at of exporters that share no flow, if they have as many: of dense traffic anything agrees with a
+    #: few, and of as many hardly anything by chance.
+    lane_moments: int = 32
     #: A pair whose offset differs by more seconds from those of all others is mistaken.
     agreement_s: float = 0.005
     #: Switches of one path see a flow about as many seconds apart, its packets being queued.
