@@ -10,7 +10,8 @@ from scipy.special import logit
 
 from prism_ch.analysis.steps.regularity import most_regular
 from prism_ch.analysis.steps.sequences import Sequences
-from prism_ch.analysis.steps.step_volume import closed_by_silence, segment
+from prism_ch.analysis.steps.step_volume import closed_by_silence
+from prism_ch.analysis.steps.usual_volume import segment
 from prism_ch.core import intervals, periodicity, robust
 from prism_ch.core.arrays import order_by, run_starts
 from prism_ch.core.graph import components, distance_from_end

@@ -13,7 +13,8 @@ import numpy as np
 
 from prism_ch.analysis.steps.regularity import most_regular
 from prism_ch.analysis.steps.sequences import Background, Sequences
-from prism_ch.analysis.steps.step_volume import KnownSteps, segment
+from prism_ch.analysis.steps.step_volume import KnownSteps
+from prism_ch.analysis.steps.usual_volume import segment
 from prism_ch.core import robust
 from prism_ch.core.arrays import run_starts
 from prism_ch.core.search import group_search

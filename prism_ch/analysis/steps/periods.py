@@ -3,7 +3,8 @@
 Fully sharded training (ZeRO-3, FSDP) gathers parameters all through the forward and the backward and scatters gradients
 all through the backward; the optimizer's silence is no longer than others. Its sizes recur step by step, though:
 
-1. Microbatches carry equal bytes, so every silence of one has its counterpart in the others, but for the optimizer's.
+1. Microbatches carry equal bytes, so every silence of one has its counterpart in the others, but for the optimizer's:
+   where the network is the bottleneck it is the longest, once in several periods.
 2. A backward moves more bytes a layer, and takes longer over it, than a forward; after the backward comes the edge.
 """
 
@@ -141,17 +142,18 @@ def period_ends(
     ends, shown = np.isinf(sequences.gap_s), np.zeros(len(sequences), dtype=bool)
     for line in np.flatnonzero(chosen).tolist():
         period, rows = periods[line], sequences.rows(line)
+        gap_s = sequences.gap_s[rows]
         if period is None:
-            last = _last_microbatches(silent[rows], sequences.gap_s[rows], params)
+            last = _last_microbatches(silent[rows], gap_s, params)
             ends[rows] |= last & (np.count_nonzero(last) < np.count_nonzero(silent[rows]))
             continue
-        place = _shown_edge(period, params)
-        if place is not None:
-            shown[line] = True
-            ends[rows] |= _ends_at(period, place)
-        else:
-            edges = _ends_at(period, _last_place(period, params))
-            ends[rows] |= _last_microbatches(edges, sequences.gap_s[rows], params)
+        found = _ends_of_several(period, sequences.payload[rows], gap_s, params)
+        if found is None and (place := _shown_edge(period, params)) is not None:
+            found = _ends_at(period, place)
+        shown[line] = found is not None
+        if found is None:
+            found = _last_microbatches(_ends_at(period, _last_place(period, params)), gap_s, params)
+        ends[rows] |= found
     return ends, shown
 
 
@@ -323,6 +325,30 @@ def _parting(period: Period, place: int, turn_weight: float) -> _Parting:
     unlike = np.where(rising > 0, unlike, np.inf)
     best = int(np.argmin(unlike))
     return _Parting(float(unlike[best]), place, best + 1)
+
+
+def _ends_of_several(period: Period, payload: Float64, gap_s: Float64, params: DivideParams) -> Bool | None:
+    """Find the steps of several periods whose optimizer's silence is longer than all others, bool[n].
+
+    As many of the longest silences as there would be steps lie that many periods apart. None if there are no such ones.
+    Where each period has a longest silence, one of several stands out: it may be but a little longer at a report.
+    """
+    carried, moved = period.payload.sum(), np.cumsum(payload)
+    longest = np.argsort(-gap_s[:-1], kind="stable")
+    least_s = 0.0
+    for periods in range(1, params.max_microbatches + 1):
+        rows = np.sort(longest[: round(moved[-1] / (periods * carried))])
+        if len(rows) < params.enough:
+            break
+        apart, usual_s = np.diff(moved[rows]) / carried, float(np.median(gap_s[rows]))
+        if np.mean(np.abs(apart - periods) <= params.size_spread) < params.min_plain_share or usual_s < least_s:
+            continue
+        if periods > 1:
+            ends = np.zeros(len(gap_s), dtype=np.bool_)
+            ends[rows] = True
+            return ends
+        least_s = params.twice * usual_s
+    return None
 
 
 def _last_microbatches(edges: Bool, gap_s: Float64, params: DivideParams) -> Bool:

@@ -98,6 +98,45 @@ def test_a_step_ends_with_the_last_scatter(
     assert ends_ms(flows) == pytest.approx(ends, abs=1)
 
 
+@pytest.mark.parametrize("layers, microbatches, optimizer_ms", [(8, 2, 15), (12, 4, 6), (12, 8, 40)])
+def test_steps_of_which_each_gather_is_waited_for(layers: int, microbatches: int, optimizer_ms: float) -> None:
+    """Bursts run together, now these and now those: only the optimizer's silence is longer than others."""
+    flows, ends = Sharded(
+        layers, microbatches, ahead=False, forward_ms=1, backward_ms=2, optimizer_ms=optimizer_ms, steps=40
+    ).run()
+    assert ends_ms(flows) == pytest.approx(ends, abs=1)
+
+
+@pytest.mark.parametrize("optimizer_ms", [4, 40])
+def test_microbatches_whose_last_scatter_is_small_are_no_steps(optimizer_ms: float) -> None:
+    # A microbatch of 24 collectives, of which the gathers and scatters of the backward run together.
+    chance = np.random.default_rng(4)
+    flows, ends, now = [], [], 0.0
+    for _ in range(30):
+        for size, silence_ms in ([(60, 1.1)] * 21 + [(30, 1.5), (730, 1.6), (30, 1.5)]) * 8:
+            length_ms = size / 60
+            flows += ring(RING, [now + length_ms], length_ms=length_ms, size=size * MB)
+            now += length_ms + silence_ms * chance.uniform(0.97, 1.03)
+        ends.append(now - 1.5)
+        now += optimizer_ms - 1.5
+    assert ends_ms(flows) == pytest.approx(ends, abs=1)
+
+
+@pytest.mark.parametrize("joined", [0.3, 0.5, 0.85])
+def test_gather_shows_steps_of_buckets_that_run_together(joined: float) -> None:
+    """Two buckets of each of sixteen microbatches, one burst as often as not, and one gather of all parameters."""
+    chance = np.random.default_rng(6)
+    flows, ends, now = [], [], 0.0
+    for _ in range(30):
+        for size in [95, 750] * 16 + [190]:
+            apart = size == 190 or chance.random() > joined
+            now += 10 + (chance.uniform(2, 20) if apart else 0.2)
+            flows += ring(RING, [now], length_ms=10, size=size * MB)
+        ends.append(now)
+        now += 15
+    assert ends_ms(flows) == pytest.approx(ends, abs=1)
+
+
 @pytest.mark.parametrize("microbatches", [1, 2])
 def test_lost_records_cost_no_step(microbatches: int) -> None:
     flows, ends = Sharded(8, microbatches, steps=40).run()
