@@ -111,7 +111,10 @@ def _before_rare_silence(sequences: Sequences, params: DivideParams) -> Bool:
 
 
 def _of_rare_size(sequences: Sequences, params: DivideParams) -> Bool:
-    """Mask the bursts of the size of each sequence between which most payload moves in equal parts, bool[n]."""
+    """Mask the bursts of one size of each sequence, bool[n].
+
+    It is the size between whose bursts most payload moves in equal parts.
+    """
     size = robust.size_classes(sequences.payload, params.size_spread / 2, sequences.line)
     order = np.argsort(size, kind="stable")
     same = np.diff(size[order]) == 0
@@ -300,6 +303,4 @@ def segment(
     tolerance = np.full(len(sequences), params.size_spread)
     if spread is not None:
         tolerance = np.where(np.isnan(spread), tolerance, np.clip(spread, params.same_size, params.size_spread))
-    return segment_by_volume(
-        sequences.payload, sequences.offsets, step_volume, preference, tolerance, params.max_bursts
-    )
+    return segment_by_volume(sequences.payload, sequences.offsets, step_volume, preference, tolerance)

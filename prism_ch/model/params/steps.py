@@ -45,8 +45,8 @@ class DivideParams(SharedParams):
     #: Steps less alike than this beyond the null model are no training: serving moves what its clients ask for, when
     #: they do.
     min_regularity: float = 0.4
-    #: The most bursts of one communicator in a step.
-    max_bursts: int = 512
+    #: The most bursts of one communicator in a step: a gather in each pass and a scatter of 80 layers, 16 microbatches.
+    max_bursts: int = 4096
     #: Log-odds of all that gaps show; small next to a whole burst too many or too few.
     gap_weight: float = 0.5
     #: Log-odds of what follows a burst: what an endpoint sends next shows more than how long it sends nothing.

@@ -11,14 +11,12 @@ from tests import naive
 amounts_strategy = st.lists(st.sampled_from([0.1, 0.25, 0.5, 0.75, 1.0, 1.3, 2.0]), min_size=1, max_size=9)
 
 
-def segment(
-    sequences: list[list[float]], preference: float = 0.0, step_volume: float = 1.0, longest: int = 512
-) -> Bool:
+def segment(sequences: list[list[float]], preference: float = 0.0, step_volume: float = 1.0) -> Bool:
     amount = np.array([x for one in sequences for x in one]) * step_volume
     offsets = np.cumsum([0] + [len(one) for one in sequences], dtype=np.int64)
     liking = np.full(len(amount), preference)
     volume, tolerance = (np.full(len(sequences), one) for one in (step_volume, 0.1))
-    return segment_by_volume(amount, offsets, volume, liking, tolerance, longest)
+    return segment_by_volume(amount, offsets, volume, liking, tolerance)
 
 
 def reach_of(amounts: list[float], rounding: float) -> int:
@@ -58,10 +56,6 @@ def test_a_sequence_may_begin_and_end_inside_a_segment() -> None:
 
 def test_incomplete_segment_is_not_joined_with_a_whole_one() -> None:
     assert segment([[1.0, 0.6, 1.0, 1.0, 0.5, 1.0]], preference=-0.5).all()
-
-
-def test_a_longest_segment_is_kept() -> None:
-    assert np.diff(np.flatnonzero(segment([[0.1] * 40], longest=4))).max() <= 4
 
 
 def test_nothing_is_cut_into_nothing() -> None:

@@ -98,6 +98,11 @@ def test_a_step_ends_with_the_last_scatter(
     assert ends_ms(flows) == pytest.approx(ends, abs=1)
 
 
+def test_steps_of_more_than_a_thousand_bursts() -> None:
+    flows, ends = Sharded(24, 16, steps=10).run()
+    assert ends_ms(flows) == pytest.approx(ends, abs=1)
+
+
 @pytest.mark.parametrize("layers, microbatches, optimizer_ms", [(8, 2, 15), (12, 4, 6), (12, 8, 40)])
 def test_steps_of_which_each_gather_is_waited_for(layers: int, microbatches: int, optimizer_ms: float) -> None:
     """Bursts run together, now these and now those: only the optimizer's silence is longer than others."""
