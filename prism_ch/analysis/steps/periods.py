@@ -147,7 +147,7 @@ def period_ends(
             last = _last_microbatches(silent[rows], gap_s, params)
             ends[rows] |= last & (np.count_nonzero(last) < np.count_nonzero(silent[rows]))
             continue
-        found = _ends_of_several(period, sequences.payload[rows], gap_s, params)
+        found = _before_longest(period, sequences, rows, params)
         if found is None and (place := _shown_edge(period, params)) is not None:
             found = _ends_at(period, place)
         shown[line] = found is not None
@@ -327,27 +327,36 @@ def _parting(period: Period, place: int, turn_weight: float) -> _Parting:
     return _Parting(float(unlike[best]), place, best + 1)
 
 
-def _ends_of_several(period: Period, payload: Float64, gap_s: Float64, params: DivideParams) -> Bool | None:
-    """Find the steps of several periods whose optimizer's silence is longer than all others, bool[n].
+def _before_longest(period: Period, sequences: Sequences, rows: slice, params: DivideParams) -> Bool | None:
+    """Find the steps whose optimizer's silence is longer than all others, bool[n].
 
-    As many of the longest silences as there would be steps lie that many periods apart. None if there are no such ones.
-    Where each period has a longest silence, one of several stands out: it may be but a little longer at a report.
+    Steps are one or several periods, and as many of the longest silences as there would be steps lie that many periods
+    apart. None if there are no such ones. Parameters: `rows`, of the period's sequence.
+    Where each period has a longest silence, it may be the one between forward and backward, and a little longer at a
+    report: those of steps stand out from as many that come next. An optimizer takes less time than a microbatch, which
+    is a period or the smallest part of one, while an evaluation or a checkpoint may take more.
     """
-    carried, moved = period.payload.sum(), np.cumsum(payload)
+    gap_s, end_ns, moved = sequences.gap_s[rows], sequences.end_ns[rows], np.cumsum(sequences.payload[rows])
+    carried = period.payload.sum()
+    period_s = (end_ns[-1] - end_ns[0]) / 1e9 * carried / moved[-1]
     longest = np.argsort(-gap_s[:-1], kind="stable")
-    least_s = 0.0
+    each_has_one = False
     for periods in range(1, params.max_microbatches + 1):
-        rows = np.sort(longest[: round(moved[-1] / (periods * carried))])
-        if len(rows) < params.enough:
+        count = round(moved[-1] / (periods * carried))
+        if count < params.enough:
             break
-        apart, usual_s = np.diff(moved[rows]) / carried, float(np.median(gap_s[rows]))
-        if np.mean(np.abs(apart - periods) <= params.size_spread) < params.min_plain_share or usual_s < least_s:
+        last = np.sort(longest[:count])
+        alike = np.abs(np.diff(moved[last]) / carried - periods) <= params.size_spread
+        if np.mean(alike) < params.min_plain_share:
             continue
-        if periods > 1:
+        each_has_one |= periods == 1
+        shorter, usual_s = longest[count : 2 * count], np.median(gap_s[last])
+        stands_out = len(shorter) > 0 and usual_s > params.twice * np.median(gap_s[shorter])
+        microbatch_s = period_s if periods > 1 else period_s / params.max_microbatches
+        if usual_s < microbatch_s and (stands_out or not each_has_one):
             ends = np.zeros(len(gap_s), dtype=np.bool_)
-            ends[rows] = True
+            ends[last] = True
             return ends
-        least_s = params.twice * usual_s
     return None
 
 
