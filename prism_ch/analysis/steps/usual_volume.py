@@ -73,7 +73,7 @@ def choose_volume(
         step_volume = np.where(even, size, step_volume)
         preference = np.where(even[sequences.line], by_period, preference)
         left = irregular & ~even
-        for ends in (_before_rare_silence(sequences, params), _of_rare_size(sequences, params)):
+        for ends in (*_before_rare_silences(sequences, params), _of_rare_size(sequences, params)):
             size, share = _between_rare(sequences, ends, step_volume, regular, uneven, params)
             rare = left & (share > 0)
             step_volume, regular = np.where(rare, size, step_volume), np.where(rare, share, regular)
@@ -86,28 +86,33 @@ def _between_rare(
 ) -> tuple[Float64, Float64]:
     """Return what moves between two rare bursts, and how regularly, float64[k] each.
 
-    The share is 0 of what is not plainly more regular and more even than pieces of `step_volume`.
+    The share is 0 of what is not plainly more regular than pieces of `step_volume`, or uneven; where those are regular,
+    it is to be more even, too.
     """
     volume, share = most_regular(sequences, rare, params)
-    plain = share > np.maximum(regular + params.little, params.min_plain_share)
-    plain &= unevenness(sequences, rare, params) < _even_enough(uneven, volume / step_volume, params)
+    evener = _even_enough(uneven, volume / step_volume, params)
+    even = unevenness(sequences, rare, params) < np.where(regular < params.min_plain_share, params.max_uneven, evener)
+    plain = even & (share > np.maximum(regular + params.little, params.min_plain_share))
     return volume, np.where(plain, share, 0.0)
 
 
-def _before_rare_silence(sequences: Sequences, params: DivideParams) -> Bool:
-    """Mask the bursts of each sequence before the silences that are longest by far, bool[n].
+def _before_rare_silences(sequences: Sequences, params: DivideParams) -> list[Bool]:
+    """Mask the bursts of each sequence before silences that are longest, bool[n] each.
 
-    These are as many as leave the widest gap to the next shorter one; two may be strays.
+    These are as many as leave the widest gap to the next shorter one, and again of these; two may be strays.
     """
-    rare = np.zeros(len(sequences.line), dtype=np.bool_)
+    masks = [np.zeros(len(sequences.line), dtype=np.bool_) for _ in range(params.repeats)]
     for line in range(len(sequences)):
         rows = sequences.rows(line)
         silence = sequences.gap_s[rows][:-1]
-        longest = np.argsort(-silence, kind="stable")[: len(silence) // 2]
-        if len(longest) > params.repeats:
-            shrinks = -np.diff(np.log(silence[longest]))[params.repeats - 1 :]
-            rare[rows.start + longest[: params.repeats + int(np.argmax(shrinks))]] = True
-    return rare
+        longest = np.argsort(-silence, kind="stable")
+        for mask in masks:
+            shrinks = -np.diff(np.log(silence[longest[: len(longest) // 2 + 1]]))[params.repeats - 1 :]
+            if len(shrinks) == 0:
+                break
+            longest = longest[: params.repeats + int(np.argmax(shrinks))]
+            mask[rows.start + longest] = True
+    return masks
 
 
 def _of_rare_size(sequences: Sequences, params: DivideParams) -> Bool:

@@ -36,8 +36,9 @@ class DivideParams(SharedParams):
     #: long again as a backward alone.
     forward_contrast: float = 1.75
     #: Parameters are gathered in at least this share of the bytes in which a microbatch's gradients are reduced: half
-    #: as many where gradients are of twice the precision, a quarter of eight bits against 32. A report is less.
-    min_gathered: float = 0.2
+    #: as many where gradients are of twice the precision, a quarter of eight bits against 32; and half of that where as
+    #: much is reduced of experts, which are gathered elsewhere. A report is less.
+    min_gathered: float = 0.1
     #: Microbatches looked for within a step.
     max_microbatches: int = 16
     #: The silence after the last of several microbatches is longer than those after the others by this factor.

@@ -142,6 +142,27 @@ def test_gather_shows_steps_of_buckets_that_run_together(joined: float) -> None:
     assert ends_ms(flows) == pytest.approx(ends, abs=1)
 
 
+@pytest.mark.parametrize("loss", [0.0, 0.02])
+def test_a_gather_of_two_buckets_size_ends_steps(loss: float) -> None:
+    """Three microbatches of four buckets that run together or not; silences after the gather are longest."""
+    chance = np.random.default_rng(8)
+    flows, ends, now = [], [], 0.0
+    for _ in range(60):
+        for _ in range(3):
+            now += chance.uniform(15, 50)
+            for _ in range(4):
+                now += 20 + (0.2 if chance.random() < 0.5 else chance.uniform(2, 12))
+                flows += ring(RING, [now], length_ms=20, size=120 * MB)
+        now += 15
+        flows += ring(RING, [now], length_ms=4, size=240 * MB)
+        ends.append(now)
+        now += 60
+    lost = chance.random(len(flows)) < loss
+    found = ends_ms([flow for flow, gone in zip(flows, lost, strict=True) if not gone])
+    assert found == pytest.approx(ends[: len(found)], abs=1)
+    assert len(found) >= 59
+
+
 @pytest.mark.parametrize("microbatches", [1, 2])
 def test_lost_records_cost_no_step(microbatches: int) -> None:
     flows, ends = Sharded(8, microbatches, steps=40).run()
@@ -245,7 +266,7 @@ def reduced_each_microbatch(microbatches: int, buckets: int, gathered: float) ->
     return flows, ends
 
 
-@pytest.mark.parametrize("gathered", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("gathered", [0.15, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("buckets", [2, 3, 6])
 @pytest.mark.parametrize("microbatches", [1, 2, 4, 8])
 def test_steps_of_reduced_microbatches_end_with_the_gather(microbatches: int, buckets: int, gathered: float) -> None:
