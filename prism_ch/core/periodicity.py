@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,6 @@ MAX_BINS = 1 << 25
 #: A symbol more or less than the period has costs as much as this many that merely differ: two in a row are noise now
 #: and then, while all that follows a place once lost differs.
 JUMP_COST = 2.5
-
-#: Compared at once by `sequence_period`, as cells of lag times symbol.
-CHUNK_CELLS = 1 << 20
 
 #: Values that are multiplied at once; OpenBLAS uses several threads from 10,000 on.
 DOT_BLOCK = 1 << 13
@@ -134,7 +131,7 @@ def sequence_period(symbols: Int64, longest: int = 4096) -> tuple[int, float]:
         return 1, 1.0
     at_random = float(np.sum((np.bincount(code) / len(code)) ** 2))
     compared = len(code) - np.arange(1, lags + 1)
-    equal = _matches(code.astype(np.int32), lags) / compared
+    equal = _matches(code.astype(np.min_scalar_type(-len(kinds))), lags) / compared  # small numbers compare faster
     strength = (equal - at_random) / (1 - at_random)
     best = int(np.argmax(strength))
     if strength[best] <= 0:
@@ -276,12 +273,6 @@ def _octave_of(lag: float) -> int:
     return max(0, int(np.floor(np.log2(lag / LAGS_LOW))))
 
 
-def _matches(code: npt.NDArray[np.int32], lags: int) -> Int64:
+def _matches(code: npt.NDArray[np.signedinteger[Any]], lags: int) -> Int64:
     """Count the symbols that equal the one `lag` later, for lag = 1..lags, int64[lags]."""
-    n = len(code)
-    padded = np.concatenate((code, np.full(lags, -1, dtype=np.int32)))  # -1 is no symbol: it matches none
-    later = np.lib.stride_tricks.sliding_window_view(padded, n)
-    chunk = max(1, CHUNK_CELLS // n)
-    return np.concatenate(
-        [np.count_nonzero(later[lag : min(lag + chunk, lags + 1)] == code, axis=1) for lag in range(1, lags + 1, chunk)]
-    )
+    return np.array([np.count_nonzero(code[lag:] == code[:-lag]) for lag in range(1, lags + 1)])

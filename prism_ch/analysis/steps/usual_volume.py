@@ -73,7 +73,8 @@ def choose_volume(
         step_volume = np.where(even, size, step_volume)
         preference = np.where(even[sequences.line], by_period, preference)
         left = irregular & ~even
-        for ends in (*_before_rare_silences(sequences, params), _of_rare_size(sequences, params)):
+        rarities = (*_before_rare_silences(sequences, params), _of_rare_size(sequences, params)) if left.any() else ()
+        for ends in rarities:
             size, share = _between_rare(sequences, ends, step_volume, regular, uneven, params)
             rare = left & (share > 0)
             step_volume, regular = np.where(rare, size, step_volume), np.where(rare, share, regular)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism_ch.core import periodicity
 from prism_ch.core.arrays import Int64
 from prism_ch.core.periodicity import dominant_period, event_period, places_in_period, sequence_period
 from tests import naive
@@ -171,13 +170,6 @@ def test_lost_and_extra_symbols_spoil_only_their_own_period() -> None:
     period, strength = sequence_period(damaged)
     assert period == 8
     assert strength > 0.8
-
-
-def test_chunks_of_lags_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    symbols = np.random.default_rng(1).integers(0, 3, 100)
-    whole = sequence_period(symbols)
-    monkeypatch.setattr(periodicity, "CHUNK_CELLS", 700)
-    assert sequence_period(symbols) == whole
 
 
 PATTERN = np.array([1, 1, 2, 3, 3, 3, 4, 2, 5])
