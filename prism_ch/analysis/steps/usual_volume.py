@@ -102,18 +102,19 @@ def _before_rare_silences(sequences: Sequences, params: DivideParams) -> list[Bo
 
     These are as many as leave the widest gap to the next shorter one, and again of these; two may be strays.
     """
-    masks = [np.zeros(len(sequences.line), dtype=np.bool_) for _ in range(params.repeats)]
-    for line in range(len(sequences)):
-        rows = sequences.rows(line)
-        silence = sequences.gap_s[rows][:-1]
-        longest = np.argsort(-silence, kind="stable")
-        for mask in masks:
-            shrinks = -np.diff(np.log(silence[longest[: len(longest) // 2 + 1]]))[params.repeats - 1 :]
-            if len(shrinks) == 0:
-                break
-            longest = longest[: params.repeats + int(np.argmax(shrinks))]
-            mask[rows.start + longest] = True
-    return masks
+    parts = [sequences.rows(line) for line in range(len(sequences))]
+    longest = [np.argsort(-sequences.gap_s[rows][:-1], kind="stable") for rows in parts]
+    masks: list[Bool] = []
+    while True:
+        mask = np.zeros(len(sequences.line), dtype=np.bool_)
+        for line, rows in enumerate(parts):
+            silence = sequences.gap_s[rows.start + longest[line]][: len(longest[line]) // 2 + 1]
+            shrinks = -np.diff(np.log(silence))[params.repeats - 1 :]
+            longest[line] = longest[line][: params.repeats + int(np.argmax(shrinks)) if len(shrinks) else 0]
+            mask[rows.start + longest[line]] = True
+        if not mask.any():
+            return masks
+        masks.append(mask)
 
 
 def _of_rare_size(sequences: Sequences, params: DivideParams) -> Bool:
