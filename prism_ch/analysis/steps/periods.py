@@ -85,6 +85,22 @@ def repetition(sequences: Sequences, params: DivideParams) -> Float64:
     )
 
 
+def at_place_of(sequences: Sequences, others: Bool, chosen: Bool, params: DivideParams) -> Bool:
+    """Mask the bursts at the place in their period of most others, bool[n].
+
+    Parameters: `others` bool[n]; `chosen` bool[k], the sequences to look at.
+    """
+    alike = np.zeros_like(others)
+    sizes = _sizes(sequences, params) if chosen.any() else np.empty(0, dtype=np.int64)
+    for line in np.flatnonzero(chosen).tolist():
+        rows = sequences.rows(line)
+        found = _find_places(sizes[rows], params) if others[rows].any() else None
+        if found is not None:
+            place, _ = found
+            alike[rows] = place == np.argmax(np.bincount(place[others[rows]]))
+    return alike
+
+
 def _sizes(sequences: Sequences, params: DivideParams) -> Int64:
     """Return the class of each size in its sequence, int64[n]."""
     return robust.size_classes(sequences.payload, params.size_spread / 2, sequences.line).astype(np.int64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prism_ch.analysis.steps.periods import repetition
+from prism_ch.analysis.steps.periods import at_place_of, repetition
 from prism_ch.analysis.steps.sequences import Sequences
 from prism_ch.analysis.steps.usual_volume import (
     choose_volume,
@@ -70,7 +70,8 @@ def _as_known(sequences: Sequences, preference: Float64, ends: Bool, params: Div
 
     Parameters: `ends` bool[n], the bursts that end known steps.
 
-    1. Bursts of the size of those end steps, where hardly any others have it. Silences are other ones in slow steps.
+    1. Bursts of the size of those end steps, or at their place in the period of sizes, where hardly any others do.
+       Silences are other ones in slow steps.
     2. Where those are the least preferred of all, as where shards are gathered again right after a step, what is
        preferred is turned round.
     """
@@ -80,16 +81,28 @@ def _as_known(sequences: Sequences, preference: Float64, ends: Bool, params: Div
     within = (before > first[line]) & (before < last[line]) & ~ends
     size = robust.median_by(line[ends], sequences.payload[ends], count)[line]
     alike = np.abs(sequences.payload - size) <= params.size_spread * size
-    of_ends, of_others = (
-        np.bincount(line[mask & alike], minlength=count) / np.maximum(np.bincount(line[mask], minlength=count), 1)
-        for mask in (ends, within)
-    )
-    shows = ((of_ends > params.half) & (of_others < params.little))[line] & np.isfinite(sequences.gap_s)
+    shows = _shows(sequences, alike, ends, within, params)
+    placed = at_place_of(sequences, ends, ~shows & np.isin(np.arange(count), line[within]), params)
+    alike = np.where(shows[line], alike, placed)
+    shows |= _shows(sequences, placed, ends, within, params)
     highest = robust.quantile_by(line[ends], preference[ends], 0.75, count)
     lowest = robust.quantile_by(line[within], preference[within], 0.25, count)
     turned = np.where((highest < lowest)[line], -preference, preference)
-    as_known = np.where(shows & alike, params.log_odds, turned)
+    as_known = np.where(shows[line] & alike & np.isfinite(sequences.gap_s), params.log_odds, turned)
     return np.select([ends, within], [params.log_odds, -params.log_odds], as_known)
+
+
+def _shows(sequences: Sequences, alike: Bool, ends: Bool, within: Bool, params: DivideParams) -> Bool:
+    """Return in which sequences a mask shows the ends of known steps, bool[k].
+
+    It holds most of them, and hardly any other bursts `within` those steps.
+    """
+    of_ends, of_others = (
+        np.bincount(sequences.line[mask & alike], minlength=len(sequences))
+        / np.maximum(np.bincount(sequences.line[mask], minlength=len(sequences)), 1)
+        for mask in (ends, within)
+    )
+    return np.asarray((of_ends > params.half) & (of_others < params.little))
 
 
 def impute(sequences: Sequences, whole: Float64, params: DivideParams) -> Sequences:

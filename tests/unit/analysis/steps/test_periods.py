@@ -11,7 +11,7 @@ from prism_ch.analysis.steps.periods import ends_as_others
 from prism_ch.analysis.steps.sequences import communicators, read_sequences
 from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.params import DivideParams
-from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, every, ring, shaken, traffic, typed
+from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, every, ring, shaken, traffic, typed
 
 PARAMS = DivideParams()
 RING = (0, 1, 2, 3)
@@ -161,6 +161,16 @@ def test_a_gather_of_two_buckets_size_ends_steps(loss: float) -> None:
     found = ends_ms([flow for flow, gone in zip(flows, lost, strict=True) if not gone])
     assert found == pytest.approx(ends[: len(found)], abs=1)
     assert len(found) >= 59
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0])
+@pytest.mark.parametrize("layers", [6, 8, 12])
+def test_further_steps_end_where_known_ones_do_in_the_period(layers: int, ratio: float) -> None:
+    """The optimizer takes as long as a layer's forward, and less than a layer's backward."""
+    flows, ends = Sharded(layers, 2, ratio, forward_ms=88, backward_ms=175, optimizer_ms=82, steps=36).run()
+    seen, known = traffic(flows), division(RING, ends[:16])
+    found = divide(seen, typed(seen), np.array(RING, dtype=np.int32), PARAMS, known)
+    assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == pytest.approx(ends, abs=1)
 
 
 @pytest.mark.parametrize("microbatches", [1, 2])
