@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_ch.core.arrays import Float64, Int64
+from prism_ch.core.robust import quantiles_of_rows
 
 #: An octave of periods is searched in bins of a 16th to a 32nd of the period: fine enough to tell neighbouring periods
 #: apart, coarse enough that steps whose length varies by a few per cent still fall on one another.
@@ -175,6 +176,23 @@ def _clearest_period(symbols: Int64, period: int) -> Int64:
     total = np.concatenate([[0], np.cumsum(agrees)])
     first = int(np.argmax(total[period:] - total[:-period]))
     return symbols[first : first + period]
+
+
+def short_turn(values: Float64, longest: int, share: float, least: int) -> tuple[int, int] | None:
+    """Find a turn of values that are always short.
+
+    Parameters: `values` float64[n]; `longest`, the most values of a round, from 3; `share`, of all others, below which
+    one is short, by quartiles; `least`, the fewest rounds. Returns its place in a round, and how many values that has.
+    """
+    for length in range(3, longest + 1):
+        if length * least > len(values):
+            break
+        by_turn = np.pad(values, (0, -len(values) % length), constant_values=np.nan).reshape(-1, length).T
+        lower, upper = quantiles_of_rows(by_turn, (0.25, 0.75))
+        shortest = int(np.argmin(upper))
+        if upper[shortest] < share * np.delete(lower, shortest).min():
+            return shortest, length
+    return None
 
 
 class _Peak(NamedTuple):

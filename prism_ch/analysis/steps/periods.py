@@ -26,14 +26,12 @@ from prism_ch.model.params import DivideParams
 class Period:
     """How one sequence repeats: the place of each burst in the period, int64[n].
 
-    `payload` in bytes and `gap_s`, the silence after it, float64[period], are those usual at each place. `by_silence`:
-    sizes are all alike, and one silence is shorter than the others in each period.
+    `payload` in bytes and `gap_s`, the silence after it, float64[period], are those usual at each place.
     """
 
     place: Int64
     payload: Float64
     gap_s: Float64
-    by_silence: bool = False
 
     def __len__(self) -> int:
         """Count the places."""
@@ -47,11 +45,7 @@ class Period:
 def find_periods(sequences: Sequences, params: DivideParams) -> list[Period | None]:
     """Find the period of each sequence's sizes; None where they don't repeat well."""
     sizes = _sizes(sequences, params)
-    by_silence = [
-        _places_by_silence(sequences.payload[rows], sequences.gap_s[rows], params)
-        for rows in map(sequences.rows, range(len(sequences)))
-    ]
-    places = [one or _find_places(sizes[sequences.rows(line)], params) for line, one in enumerate(by_silence)]
+    places = [_find_places(sizes[sequences.rows(line)], params) for line in range(len(sequences))]
     counts = [0 if one is None else one[1] for one in places]
     first = np.append(0, np.cumsum(counts)).tolist()
     cell = np.full(len(sizes), -1, dtype=np.int32)
@@ -66,11 +60,9 @@ def find_periods(sequences: Sequences, params: DivideParams) -> list[Period | No
         for values, rows in ((sequences.payload, cell >= 0), (sequences.gap_s, (cell >= 0) & ~last))
     ]
     found: list[Period | None] = []
-    for one, mine, silent in zip(places, map(slice, first[:-1], first[1:]), by_silence, strict=True):
+    for one, mine in zip(places, map(slice, first[:-1], first[1:]), strict=True):
         payload, gap_s = (values[mine] for values in of_period)
-        found.append(
-            None if one is None or np.isnan(gap_s).any() else Period(one[0], payload, gap_s, silent is not None)
-        )
+        found.append(None if one is None or np.isnan(gap_s).any() else Period(one[0], payload, gap_s))
     return found
 
 
@@ -112,26 +104,6 @@ def _find_places(sizes: Int64, params: DivideParams) -> tuple[Int64, int] | None
     return (places_in_period(sizes, length), length) if length and strength >= params.half else None
 
 
-def _places_by_silence(payload: Float64, gap_s: Float64, params: DivideParams) -> tuple[Int64, int] | None:
-    """Find the place of each burst where every k-th silence is short, and k.
-
-    Sizes are alike. When gradients of the last microbatch are scattered parameters are gathered at once, which may be
-    as many bytes. Nothing that comes now and then, as a checkpoint does, makes a silence short.
-    """
-    silence = gap_s[:-1]
-    for length in range(3, params.max_microbatches + 2):
-        if length * params.repeats > len(silence):
-            break
-        by_turn = np.pad(silence, (0, -len(silence) % length), constant_values=np.nan).reshape(-1, length).T
-        lower, upper = robust.quantiles_of_rows(by_turn, (0.25, 0.75))
-        shortest = int(np.argmin(upper))
-        if upper[shortest] < params.half * np.delete(lower, shortest).min():
-            usual = robust.median_by((np.arange(len(silence)) % length).astype(np.int32), payload[:-1], length)
-            alike = usual.max() < (1 + params.size_spread) * usual.min()
-            return (np.arange(len(gap_s)) % length, length) if alike else None
-    return None
-
-
 def show_ends(periods: list[Period | None], as_much: Bool, params: DivideParams) -> Bool:
     """Mask sequences whose period shows better than silences do where steps end, bool[k].
 
@@ -143,7 +115,7 @@ def show_ends(periods: list[Period | None], as_much: Bool, params: DivideParams)
         if period is not None:
             counts = _possible_microbatches(period.payload, params) if as_much[line] else []
             apart = [count for count in counts if len(period) % count]  # the gather is a burst of its own
-            shown[line] = period.by_silence or _first_of_several(period, apart, params) is not None
+            shown[line] = _first_of_several(period, apart, params) is not None
     return shown
 
 
