@@ -163,6 +163,24 @@ def test_a_gather_of_two_buckets_size_ends_steps(loss: float) -> None:
     assert len(found) >= 59
 
 
+def test_large_gather_ends_steps_of_joined_buckets() -> None:
+    # Six buckets of each of eight microbatches, a burst each or one together; what is gathered moves as many bytes.
+    chance = np.random.default_rng(9)
+    flows, ends, now = [], [], 0.0
+    for _ in range(30):
+        for _ in range(8):
+            now += 150
+            apart_ms = chance.choice([0.2, 20])
+            for _ in range(6):
+                now += 55
+                flows += ring(RING, [now], length_ms=55 - apart_ms, size=330 * MB)
+        now += 130
+        flows += ring(RING, [now], length_ms=6, size=6 * 330 * MB)
+        ends.append(now)
+        now += 40
+    assert ends_ms(flows) == pytest.approx(ends, abs=1)
+
+
 @pytest.mark.parametrize("ratio", [0.5, 1.0])
 @pytest.mark.parametrize("layers", [6, 8, 12])
 def test_further_steps_end_where_known_ones_do_in_the_period(layers: int, ratio: float) -> None:
