@@ -83,7 +83,9 @@ def at_place_of(sequences: Sequences, others: Bool, chosen: Bool, params: Divide
     Parameters: `others` bool[n]; `chosen` bool[k], the sequences to look at.
     """
     alike = np.zeros_like(others)
-    sizes = _sizes(sequences, params) if chosen.any() else np.empty(0, dtype=np.int64)
+    if not chosen.any():
+        return alike
+    sizes = _sizes(sequences, params)
     for line in np.flatnonzero(chosen).tolist():
         rows = sequences.rows(line)
         found = _find_places(sizes[rows], params) if others[rows].any() else None

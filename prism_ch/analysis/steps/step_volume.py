@@ -82,7 +82,7 @@ def _as_known(sequences: Sequences, preference: Float64, ends: Bool, params: Div
     size = robust.median_by(line[ends], sequences.payload[ends], count)[line]
     alike = np.abs(sequences.payload - size) <= params.size_spread * size
     shows = _shows(sequences, alike, ends, within, params)
-    placed = at_place_of(sequences, ends, ~shows & np.isin(np.arange(count), line[within]), params)
+    placed = at_place_of(sequences, ends, ~shows & (np.bincount(line[within], minlength=count) > 0), params)
     alike = np.where(shows[line], alike, placed)
     shows |= _shows(sequences, placed, ends, within, params)
     highest = robust.quantile_by(line[ends], preference[ends], 0.75, count)

@@ -55,8 +55,8 @@ def choose_volume(
     step_volume, regular = np.where(is_known, known_volume, step_volume), np.where(is_known, 1.0, regular)
     irregular, wanting = irregular & ~is_known, wanting & ~is_known
     as_much = np.abs(carried - step_volume) <= params.size_spread * step_volume
-    by_silence = show_ends(periods, as_much & ~is_known, params) & ~is_known
-    odd = irregular | by_silence | ((uneven > params.max_uneven) & ~is_known)
+    by_gather = show_ends(periods, as_much & ~is_known, params) & ~is_known
+    odd = irregular | by_gather | ((uneven > params.max_uneven) & ~is_known)
     if (odd | wanting).any():
         silent = proposals[min(_SPLIT, len(proposals) - 1)]
         ends, shown = period_ends(sequences, periods, silent, odd | wanting, params)
@@ -69,14 +69,13 @@ def choose_volume(
         by_period = np.where(ends, 1, -1) * params.log_odds
         cut = segment(sequences, np.where(size > 0, size, step_volume), by_period, params)
         even = (odd | evident) & (unevenness(sequences, cut, params) < wanted)
-        even |= by_silence
+        even |= by_gather
         even |= wanting & shown & (most_regular(sequences, cut, params)[1] >= params.min_plain_share)
         even = (even | _do_most(even, of_volume)) & (share >= params.half)
         step_volume = np.where(even, size, step_volume)
         preference = np.where(even[sequences.line], by_period, preference)
         left = irregular & ~even
-        rarities = (*_before_rare_silences(sequences, params), _of_rare_size(sequences, params)) if left.any() else ()
-        for ends in rarities:
+        for ends in _rare_bursts(sequences, left, params):
             size, share = _between_rare(sequences, ends, step_volume, regular, uneven, params)
             rare = left & (share > 0)
             step_volume, regular = np.where(rare, size, step_volume), np.where(rare, share, regular)
@@ -103,21 +102,29 @@ def _between_rare(
     return volume, np.where(plain, share, 0.0)
 
 
-def _before_rare_silences(sequences: Sequences, params: DivideParams) -> list[Bool]:
+def _rare_bursts(sequences: Sequences, wanted: Bool, params: DivideParams) -> list[Bool]:
+    """Mask bursts before rare silences, or of a rare size, bool[n] each."""
+    if not wanted.any():
+        return []
+    return [*_before_rare_silences(sequences, wanted, params), _of_rare_size(sequences, params)]
+
+
+def _before_rare_silences(sequences: Sequences, wanted: Bool, params: DivideParams) -> list[Bool]:
     """Mask the bursts of each sequence before silences that are longest, bool[n] each.
 
     These are as many as leave the widest gap to the next shorter one, and again of these; two may be strays.
+    Parameters: `wanted` bool[k], the sequences to look at.
     """
-    parts = [sequences.rows(line) for line in range(len(sequences))]
+    parts = [sequences.rows(line) for line in np.flatnonzero(wanted).tolist()]
     longest = [np.argsort(-sequences.gap_s[rows][:-1], kind="stable") for rows in parts]
     masks: list[Bool] = []
     while True:
         mask = np.zeros(len(sequences.line), dtype=np.bool_)
-        for line, rows in enumerate(parts):
-            silence = sequences.gap_s[rows.start + longest[line]][: len(longest[line]) // 2 + 1]
+        for part, rows in enumerate(parts):
+            silence = sequences.gap_s[rows.start + longest[part]][: len(longest[part]) // 2 + 1]
             shrinks = -np.diff(np.log(silence))[params.repeats - 1 :]
-            longest[line] = longest[line][: params.repeats + int(np.argmax(shrinks)) if len(shrinks) else 0]
-            mask[rows.start + longest[line]] = True
+            longest[part] = longest[part][: params.repeats + int(np.argmax(shrinks)) if len(shrinks) else 0]
+            mask[rows.start + longest[part]] = True
         if not mask.any():
             return masks
         masks.append(mask)
