@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -63,16 +64,22 @@ def _selects() -> dict[str, str]:
 
 
 def migrate(store: Store) -> list[str]:
-    """Apply missing migrations and retention, and return the names of what was applied, in order.
+    """Bring a database to this version's schema, with retention.
 
-    Tables and views that are gone are made anew, and blocks of steps filled from steps. Raises StoreError as
-    apply_migrations() does.
+    Returns the names of what was applied, in order. A new database gets what all migrations add up to. Tables and views
+    that are gone are made anew, and blocks of steps filled from steps. Raises StoreError as apply_migrations() does.
     """
-    applied = apply_migrations(store)
+    _make_database(store)
+    missing = _missing(store)
+    if len(missing) == len(migrations()):
+        _make_tables(store)
+        _record(store, missing)
+    else:
+        _apply(store, missing)
+    applied = [migration.name for migration in missing]
     lost = _lost_tables(store)
     if lost:
-        for text in split_statements(asset("sql/schema.sql").read_text(encoding="utf-8")):
-            store.ddl(text)
+        _make_tables(store)
         applied += [f"{name}, which was gone" for name in lost]
     apply_retention(store)
     if lost:
@@ -80,29 +87,45 @@ def migrate(store: Store) -> list[str]:
     return applied
 
 
-def apply_migrations(store: Store) -> list[str]:
-    """Apply missing migrations in order, and return their names.
+def apply_migrations(store: Store) -> None:
+    """Apply missing migrations, one by one.
 
     A migration is recorded after its last statement, and its statements may be repeated: killed in the middle and run
     again, it completes.
     Raises StoreError, having changed nothing, where a newer version or one before the first release made the database,
     or an applied migration differs.
     """
+    _make_database(store)
+    _apply(store, _missing(store))
+
+
+def _make_database(store: Store) -> None:
     name = {"name": store.database}
     if store.raw(statement("count_databases"), name, fmt="TSV", use_database=False).strip() == b"0":
         store.ddl(statement("create_database"), name, use_database=False)
-    missing = _missing(store)
+
+
+def _make_tables(store: Store) -> None:
+    """Make the tables and views of this version that are not there."""
+    for text in split_statements(asset("sql/schema.sql").read_text(encoding="utf-8")):
+        store.ddl(text)
+
+
+def _apply(store: Store, missing: Sequence[Migration]) -> None:
     for migration in missing:
         for text in migration.statements:
             store.ddl(text)
-        row = {
-            "version": migration.version,
-            "name": migration.name,
-            "checksum": migration.checksum,
-            "tool_version": __version__,
-        }
-        store.command(statement("record_migration"), row)
-    return [migration.name for migration in missing]
+        _record(store, [migration])
+
+
+def _record(store: Store, applied: Sequence[Migration]) -> None:
+    """Note that migrations were applied in full."""
+    columns = {
+        "versions": [migration.version for migration in applied],
+        "names": [migration.name for migration in applied],
+        "checksums": [migration.checksum for migration in applied],
+    }
+    store.command(statement("record_migrations"), {**columns, "tool_version": __version__})
 
 
 def require_schema(store: Store) -> None:
