@@ -43,4 +43,12 @@ def test_the_analysis_imports_no_statistics_of_scipy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = done.stdout.split()
     assert "scipy.special" in modules
-    assert "scipy.stats" not in modules
+    assert [name for name in ("scipy.ndimage", "scipy.stats") if name in modules] == []
+
+
+def test_no_command_loads_pandas(tmp_path: Path) -> None:
+    """A new database is told how long it keeps rows, in arrays of pyarrow, which looks for pandas."""
+    command = [sys.executable, "-X", "importtime", "-m", "prism_ch", "migrate", "--url", f"chdb://{tmp_path}/data"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert "pyarrow.lib" in loaded
+    assert "pandas._libs" not in loaded

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d, minimum_filter1d
 from scipy.special import logit
 
 from prism_ch.analysis.steps.regularity import most_regular
@@ -160,6 +159,8 @@ def _extremes(level: Float64, sequences: Sequences, messages: Int64 | None) -> t
     Parameters: `level` float64[n], the balance; `messages` int64[links] that a link passes in a step: then the extremes
     within a step count, else those of all.
     """
+    from scipy.ndimage import maximum_filter1d, minimum_filter1d  # noqa: PLC0415 - takes long to load
+
     low, high = np.empty(len(level), dtype=bool), np.empty(len(level), dtype=bool)
     for link, (begin, end) in enumerate(pairwise(sequences.offsets.tolist())):
         here = level[begin:end]
