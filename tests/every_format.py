@@ -1,7 +1,7 @@
 """Asks for every format that statements may name: python tests/every_format.py FOLDER. A fault of the engine ends it.
 
-Each view is written in each format with all switches turned on, and one view with each switch on while another is off,
-for any two of them.
+Each type of a view's column is written in each format with all switches turned on, and one view with each switch on
+while another is off, for any two of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from prism_ch.errors import StoreError
 from prism_ch.query.allowed import FORMATS, SETTABLE
 from prism_ch.query.tenancy import tenant_views
-from prism_ch.store.client import connect
+from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from tests.two_tenants import SPAN_VIEWS, fill
 
@@ -30,9 +30,23 @@ def parted(names: Sequence[str]) -> Iterator[list[str]]:
             yield [name for place, name in enumerate(names) if place >> digit & 1 == value]
 
 
-def statements() -> Iterator[str]:
+def _of_all_types(store: Store) -> Iterator[str]:
+    """Yield few views that have columns of all types of the tenant's."""
+    types: dict[str, set[str]] = {}
+    asked = "SELECT table, type FROM system.columns WHERE database = currentDatabase() ORDER BY ALL"
+    for view, column_type in store.rows(asked):
+        if view in tenant_views() - SPAN_VIEWS:
+            types.setdefault(view, set()).add(column_type)
+    left = set.union(*types.values())
+    while left:
+        view = max(types, key=lambda name: len(types[name] & left))
+        left -= types[view]
+        yield view
+
+
+def statements(store: Store) -> Iterator[str]:
     """Yield statements without their format."""
-    for view in sorted(set(tenant_views()) - SPAN_VIEWS):
+    for view in _of_all_types(store):
         yield f"SELECT * FROM {view} LIMIT 3 {_ALL}"  # noqa: S608 - views of ours
     for some in parted(_SWITCHES):
         switches = ", ".join(f"{name} = 1" for name in some)
@@ -46,7 +60,7 @@ def main() -> None:
     with connect(f"chdb://{sys.argv[1]}") as store:
         migrate(store)
         fill(store)
-        for statement in statements():
+        for statement in statements(store):
             for fmt in sorted(FORMATS):
                 sys.stderr.write(f"{statement} FORMAT {fmt}\n")
                 try:

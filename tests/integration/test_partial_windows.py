@@ -28,7 +28,7 @@ WINDOWS = 3
 @pytest.fixture
 def landed(store: Store, tmp_path: Path) -> Store:
     """A database with two jobs of two tenants that train for three windows."""
-    made = generate(textbook(64, 1, 2, 16, jobs=2, duration_s=60.0 * WINDOWS, step_s=1.0, seed=2))
+    made = generate(textbook(32, 1, 2, 8, jobs=2, duration_s=60.0 * WINDOWS, step_s=1.0, seed=2))
     write(made, tmp_path)
     load_topology(store, str(tmp_path / "topology.csv"))
     pq.write_table(made.flows, tmp_path / "flows.parquet")

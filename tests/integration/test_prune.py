@@ -73,7 +73,7 @@ def parts(place: str, noted_ns: int, lost_s: float) -> list[Incident]:
     return [whole, part_of(whole, "red", frozenset())]
 
 
-def publish(store: Store, seed: int, workings: int = 24) -> int:
+def publish(store: Store, seed: int, workings: int = 16) -> int:
     """Publish random revisions of three jobs, of windows that go on or back; return the last window."""
     rng = np.random.default_rng(seed)
     history = random_history(rng, ["a", "b", "c"], workings)

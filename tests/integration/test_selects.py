@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import cycle, islice, product
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,14 +64,14 @@ def documented(store: Store) -> Iterator[str]:
 _STATEMENT = re.compile(r"(?:[^;'\"-]|'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|--[^\n]*|-)+")
 
 
-@pytest.mark.parametrize("tenant", [None, ALPHA.name])
-def test_no_documented_select_is_refused_for_its_syntax(filled: Store, tenant: str | None) -> None:
+def test_no_documented_select_is_refused_for_its_syntax(filled: Store) -> None:
+    """A tenant's statements are looked into as all others are, and further."""
     selects = list(documented(filled))
     assert len(selects) > 2000
     refused = []
     for sql in selects:
         try:
-            check_statement(filled, sql, tenant=tenant)
+            check_statement(filled, sql, tenant=ALPHA.name)
         except SyntaxUsageError as error:
             refused.append((sql, str(error)))
         except (StoreError, UsageError):
@@ -164,13 +165,13 @@ def test_a_name_after_in_reaches_no_table_of_others(filled: Store, notes: list[s
     own = filled.database
     # Without a tenant all tables of the own database may be read.
     names = [name for name in notes if tenant is not None or name.startswith(("j", "other", "`other"))]
+    written = product(names, ("{}", "({})", "(({}))", "( ( ( {} ) ) )", "(/**/{})"), ("IN", "GLOBAL NOT IN"))
+    # Each name is written in each way beside some of all that may stand around it, and meets all of that.
+    around = cycle(product(("", ", uniq(1, 2, 3)", ", 1 IN (j.steps)"), ("j", own, "notes", "other")))
     texts = [
         f"SELECT 'bravo-job' {word} {brackets.format(name)}{more} FROM jobs AS {alias}"  # noqa: S608 - of this test
-        for name in names
-        for brackets in ("{}", "({})", "(({}))", "( ( ( {} ) ) )", "(/**/{})")
-        for word in ("IN", "GLOBAL NOT IN")
-        for more in ("", ", uniq(1, 2, 3)", ", 1 IN (j.steps)")
-        for alias in ("j", own, "notes", "other")
+        for name, brackets, word in written
+        for more, alias in islice(around, 5)
     ]
     for text in texts:
         with pytest.raises((StoreError, UsageError)):  # noqa: PT012 - whichever of both refuses it
