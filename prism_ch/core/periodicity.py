@@ -178,20 +178,21 @@ def _clearest_period(symbols: Int64, period: int) -> Int64:
     return symbols[first : first + period]
 
 
-def short_turn(values: Float64, longest: int, share: float, least: int) -> tuple[int, int] | None:
-    """Find a turn of values that are always short.
+def long_turn(values: Float64, lengths: range, factor: float, least: int) -> tuple[int, int] | None:
+    """Find a turn of values that are always longer than the others of their round.
 
-    Parameters: `values` float64[n]; `longest`, the most values of a round, from 3; `share`, of all others, below which
-    one is short, by quartiles; `least`, the fewest rounds. Returns its place in a round, and how many values that has.
+    Parameters: `values` float64[n]; `lengths`, how many of them a round may have, 2 at the least; `factor`, by which
+    they are longer, by quartiles; `least`, the fewest rounds. Returns its place in the shortest such round, and how
+    many values that has.
     """
-    for length in range(3, longest + 1):
+    for length in lengths:
         if length * least > len(values):
             break
         by_turn = np.pad(values, (0, -len(values) % length), constant_values=np.nan).reshape(-1, length).T
         lower, upper = quantiles_of_rows(by_turn, (0.25, 0.75))
-        shortest = int(np.argmin(upper))
-        if upper[shortest] < share * np.delete(lower, shortest).min():
-            return shortest, length
+        turn = int(np.argmax(lower))
+        if lower[turn] > factor * np.delete(upper, turn).max():
+            return turn, length
     return None
 
 

@@ -357,15 +357,11 @@ def _last_microbatches(edges: Bool, gap_s: Float64, params: DivideParams) -> Boo
     last of k microbatches.
     """
     rows = np.flatnonzero(edges[:-1])
-    silence = gap_s[rows]
-    for times in range(2, params.max_microbatches + 1):
-        if times * params.repeats > len(rows):
-            break
-        turn = (np.arange(len(rows)) % times).astype(np.int32)
-        lower, usual, upper = robust.quantiles_by(turn, silence, (0.25, 0.5, 0.75), times)
-        longest = int(np.argmax(usual))
-        if lower[longest] > params.silence_contrast * np.delete(upper, longest).max():
-            kept = np.zeros_like(edges)
-            kept[rows[turn == longest]] = True
-            return kept
-    return edges
+    counts = range(2, params.max_microbatches + 1)
+    found = periodicity.long_turn(gap_s[rows], counts, params.silence_contrast, params.repeats)
+    if found is None:
+        return edges
+    last, microbatches = found
+    kept = np.zeros_like(edges)
+    kept[rows[last::microbatches]] = True
+    return kept

@@ -7,15 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prism_ch.analysis.steps.periods import at_place_of, repetition
+from prism_ch.analysis.steps.proposals import order_by_pieces, pass_share, propose
 from prism_ch.analysis.steps.sequences import Sequences
-from prism_ch.analysis.steps.usual_volume import (
-    choose_volume,
-    order_by_pieces,
-    pass_share,
-    propose,
-    segment,
-    usual_step,
-)
+from prism_ch.analysis.steps.usual_volume import choose_volume, segment, usual_step
 from prism_ch.core import robust
 from prism_ch.model.columns import Bool, Float64, Int64
 from prism_ch.model.params import DivideParams
@@ -57,7 +51,9 @@ def collective_ends(sequences: Sequences, known: KnownSteps, data_end_ns: int, p
     is_known = ~np.isnan(known.step_volume)
     step_volume, regular = known.step_volume, np.ones(len(sequences))
     if not is_known.all():
-        step_volume, regular, preference = choose_volume(sequences, proposals, preference, known.step_volume, params)
+        cut = choose_volume(sequences, proposals, preference, params)
+        step_volume, regular = np.where(is_known, step_volume, cut.step_volume), np.where(is_known, 1.0, cut.regular)
+        preference = np.where(is_known[sequences.line], preference, cut.preference)
     preference = _as_known(sequences, preference, known.ends & is_known[sequences.line], params)
     ends = segment(sequences, step_volume, preference, params, known.spread)
     ends = _cut_by_passes(sequences, ends, proposals, regular, params)

@@ -2,211 +2,176 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
 import numpy as np
 
-from prism_ch.analysis.steps.periods import ends_as_others, find_periods, period_ends, show_ends
+from prism_ch.analysis.steps.periods import Period, ends_as_others, find_periods, period_ends, show_ends
+from prism_ch.analysis.steps.proposals import order_by_pieces, pass_share
+from prism_ch.analysis.steps.rare_bursts import rare_bursts
 from prism_ch.analysis.steps.regularity import most_regular, unevenness
 from prism_ch.analysis.steps.sequences import Sequences
-from prism_ch.core import bocd, robust
-from prism_ch.core.arrays import run_starts
-from prism_ch.core.periodicity import short_turn
+from prism_ch.core import robust
+from prism_ch.core.periodicity import long_turn
 from prism_ch.core.step_volume import segment_by_volume
-from prism_ch.model.columns import Bool, Float64, Int32, Int64
+from prism_ch.model.columns import Bool, Float64, Int32
 from prism_ch.model.params import DivideParams
 
 #: Place of the longer of two classes of silences among proposals.
 _SPLIT = 2
 
 
-def choose_volume(
-    sequences: Sequences, proposals: list[Bool], preference: Float64, known_volume: Float64, params: DivideParams
-) -> tuple[Float64, Float64, Float64]:
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How sequences are cut into steps.
+
+    `step_volume` float64[k] is what a step of each carries, in bytes; `regular` float64[k], the share of it all in
+    steps that are alike; `uneven` float64[k], how unequal their times are; `preference` float64[n], the log-odds of an
+    end after each burst.
+    """
+
+    step_volume: Float64
+    regular: Float64
+    uneven: Float64
+    preference: Float64
+
+    def with_steps(
+        self, sequences: Sequences, chosen: Bool, step_volume: Float64, ends: Bool, params: DivideParams
+    ) -> Cut:
+        """Give the chosen sequences, bool[k], other steps, that end at masked bursts, bool[n]."""
+        return replace(
+            self,
+            step_volume=np.where(chosen, step_volume, self.step_volume),
+            preference=np.where(chosen[sequences.line], _preferring(ends, params), self.preference),
+        )
+
+
+def choose_volume(sequences: Sequences, proposals: list[Bool], preference: Float64, params: DivideParams) -> Cut:
     """Choose what a step of each sequence carries.
 
-    Parameters: `proposals` bool[n] each and `preference` float64[n], see `propose`; `known_volume` float64[k], what
-    steps published before carry, NaN where none are; it stays so.
-    Returns that, the regular share of what it cuts, float64[k], and the preference of an end after each burst,
-    float64[n], where some are cut by their periods.
+    Parameters: `proposals` bool[n] each and `preference` float64[n], see `propose`.
 
     1. Choose among the proposals.
-    2. Find sequences whose cut is irregular, uneven, without silence, or less than a period of their sizes. Cut them by
-       their periods, or where others are cut, if that is more even.
+    2. Find sequences whose cut is doubtful. Cut them by their periods, or where others are cut, if that is more even.
     3. Where bursts run together, so that there is no period, one of them may still come before a silence, or be of a
        size, that no other of its step has. Cut what is left irregular by these, if that is plainly more regular and
        more even.
     4. Where every k-th piece is quick, k of them are a step.
     """
-    is_known = ~np.isnan(known_volume)
     step_volume, regular, uneven = usual_step(sequences, proposals, params)
     of_volume = robust.size_classes(sequences.volume, params.same_volume)
-    step_volume = _as_most(step_volume, of_volume, params)
-    irregular = regular < params.min_plain_share
-    irregular |= _silence_share(sequences, step_volume) < params.min_silence_share
-    periods = find_periods(sequences, params)
+    cut = Cut(_as_most(step_volume, of_volume, params), regular, uneven, preference)
+    silent = proposals[min(_SPLIT, len(proposals) - 1)]
+    cut, irregular = _by_periods(sequences, cut, silent, of_volume, params)
+    cut = _by_rare_bursts(sequences, cut, irregular, params)
+    return _by_quick_pieces(sequences, cut, params)
+
+
+class _Doubts(NamedTuple):
+    """Why the cut of a sequence may not be into steps, bool[k] each.
+
+    `irregular`: pieces differ, no silence is longer than the others, or there is nothing of the period that most have;
+    `in_part`: a period carries more; `uneven`: pieces take unequal times; `by_gather`: a gather shows better than
+    silences where steps end. Those that are to be cut `as_others` show less of a period than those that move something
+    `throughout`.
+    """
+
+    irregular: Bool
+    in_part: Bool
+    uneven: Bool
+    by_gather: Bool
+    as_others: Bool
+    throughout: Bool
+
+
+def _doubts(
+    sequences: Sequences, cut: Cut, periods: list[Period | None], of_volume: Int32, params: DivideParams
+) -> _Doubts:
     carried = np.array([0.0 if period is None else period.payload.sum() for period in periods])
-    wanting = carried > (1 + 2 * params.size_spread) * step_volume
     throughout = np.array([period is not None and period.moves_throughout(params) for period in periods])
-    irregular |= throughout & ~wanting
+    in_part = carried > (1 + 2 * params.size_spread) * cut.step_volume
+    irregular = cut.regular < params.min_plain_share
+    irregular |= _silence_share(sequences, cut.step_volume) < params.min_silence_share
+    irregular |= throughout & ~in_part
     # What most do, one that lost too many records to show a period does as well.
-    alike = np.array([period is None for period in periods]) & (np.mean(throughout) > params.half)
+    as_others = np.array([period is None for period in periods]) & (np.mean(throughout) > params.half)
     several = _carry_several(carried, of_volume, params)
-    alike, throughout = alike | (several & throughout), throughout & ~several
-    irregular |= alike
-    step_volume, regular = np.where(is_known, known_volume, step_volume), np.where(is_known, 1.0, regular)
-    irregular, wanting = irregular & ~is_known, wanting & ~is_known
-    as_much = np.abs(carried - step_volume) <= params.size_spread * step_volume
-    by_gather = show_ends(periods, as_much & ~is_known, params) & ~is_known
-    odd = irregular | by_gather | ((uneven > params.max_uneven) & ~is_known)
-    if (odd | wanting).any():
-        silent = proposals[min(_SPLIT, len(proposals) - 1)]
-        ends, shown = period_ends(sequences, periods, silent, odd | wanting, params)
-        ends = ends_as_others(sequences, ends, alike, throughout)
+    as_others, throughout = as_others | (several & throughout), throughout & ~several
+    as_much = np.abs(carried - cut.step_volume) <= params.size_spread * cut.step_volume
+    by_gather = show_ends(periods, as_much, params)
+    uneven = cut.uneven > params.max_uneven
+    return _Doubts(irregular | as_others, in_part, uneven, by_gather, as_others, throughout)
+
+
+def _by_periods(
+    sequences: Sequences, cut: Cut, silent: Bool, of_volume: Int32, params: DivideParams
+) -> tuple[Cut, Bool]:
+    """Cut doubtful sequences by their periods; return which stay irregular, too, bool[k].
+
+    Parameters: `silent` bool[n], bursts before long silences; `of_volume`, see `_as_most`.
+    """
+    periods = find_periods(sequences, params)
+    doubts = _doubts(sequences, cut, periods, of_volume, params)
+    odd = doubts.irregular | doubts.uneven | doubts.by_gather
+    if not (odd | doubts.in_part).any():
+        return cut, doubts.irregular
+    ends, shown = period_ends(sequences, periods, silent, odd | doubts.in_part, params)
+    ends = ends_as_others(sequences, ends, doubts.as_others, doubts.throughout)
+    size, share = most_regular(sequences, ends, params)
+    # Bursts that are joined in slow steps have no place in a period, but steps still carry as much.
+    pieces = segment(sequences, np.where(size > 0, size, cut.step_volume), _preferring(ends, params), params)
+    plainer = doubts.in_part & (share > cut.regular + params.little)
+    enough = np.where(
+        doubts.irregular | plainer,
+        np.maximum(params.even_gain * cut.uneven, params.max_uneven),
+        _even_enough(cut.uneven, size / cut.step_volume, params),
+    )
+    better = (odd | plainer) & (unevenness(sequences, pieces, params) < enough)
+    better |= doubts.by_gather
+    better |= doubts.in_part & shown & (most_regular(sequences, pieces, params)[1] >= params.min_plain_share)
+    better = (better | _do_most(better, of_volume)) & (share >= params.half)
+    return cut.with_steps(sequences, better, size, ends, params), doubts.irregular & ~better
+
+
+def _by_rare_bursts(sequences: Sequences, cut: Cut, irregular: Bool, params: DivideParams) -> Cut:
+    """Cut irregular sequences, bool[k], by rare bursts.
+
+    That is to leave them plainly more regular, and even; where they were regular, more even.
+    """
+    for ends in rare_bursts(sequences, irregular, params):
         size, share = most_regular(sequences, ends, params)
-        evident = wanting & (share > regular + params.little)
-        enough = np.maximum(params.even_gain * uneven, params.max_uneven)
-        wanted = np.where(irregular | evident, enough, _even_enough(uneven, size / step_volume, params))
-        # Bursts that are joined in slow steps have no place in a period, but steps still carry as much.
-        by_period = np.where(ends, 1, -1) * params.log_odds
-        cut = segment(sequences, np.where(size > 0, size, step_volume), by_period, params)
-        even = (odd | evident) & (unevenness(sequences, cut, params) < wanted)
-        even |= by_gather
-        even |= wanting & shown & (most_regular(sequences, cut, params)[1] >= params.min_plain_share)
-        even = (even | _do_most(even, of_volume)) & (share >= params.half)
-        step_volume = np.where(even, size, step_volume)
-        preference = np.where(even[sequences.line], by_period, preference)
-        left = irregular & ~even
-        for ends in _rare_bursts(sequences, left, params):
-            size, share = _between_rare(sequences, ends, step_volume, regular, uneven, params)
-            rare = left & (share > 0)
-            step_volume, regular = np.where(rare, size, step_volume), np.where(rare, share, regular)
-            preference = np.where(rare[sequences.line], np.where(ends, 1, -1) * params.log_odds, preference)
-    times, quick = _quick_pieces(sequences, segment(sequences, step_volume, preference, params), params)
-    several = ~is_known & (times > 1)
-    step_volume = np.where(several, times * step_volume, step_volume)
-    preference = np.where(several[sequences.line], np.where(quick, 1, -1) * params.log_odds, preference)
-    return step_volume, regular, preference
+        evener = _even_enough(cut.uneven, size / cut.step_volume, params)
+        enough = np.where(cut.regular < params.min_plain_share, params.max_uneven, evener)
+        better = irregular & (unevenness(sequences, ends, params) < enough)
+        better &= share > np.maximum(cut.regular + params.little, params.min_plain_share)
+        cut = cut.with_steps(sequences, better, size, ends, params)
+        cut = replace(cut, regular=np.where(better, share, cut.regular))
+    return cut
 
 
-def _between_rare(
-    sequences: Sequences, rare: Bool, step_volume: Float64, regular: Float64, uneven: Float64, params: DivideParams
-) -> tuple[Float64, Float64]:
-    """Return what moves between two rare bursts, and how regularly, float64[k] each.
-
-    The share is 0 of what is not plainly more regular than pieces of `step_volume`, or uneven; where those are regular,
-    it is to be more even, too.
-    """
-    volume, share = most_regular(sequences, rare, params)
-    evener = _even_enough(uneven, volume / step_volume, params)
-    even = unevenness(sequences, rare, params) < np.where(regular < params.min_plain_share, params.max_uneven, evener)
-    plain = even & (share > np.maximum(regular + params.little, params.min_plain_share))
-    return volume, np.where(plain, share, 0.0)
-
-
-def _rare_bursts(sequences: Sequences, wanted: Bool, params: DivideParams) -> list[Bool]:
-    """Mask bursts before rare silences, or of a rare size, bool[n] each."""
-    if not wanted.any():
-        return []
-    return [*_before_rare_silences(sequences, wanted, params), _of_rare_size(sequences, params)]
-
-
-def _before_rare_silences(sequences: Sequences, wanted: Bool, params: DivideParams) -> list[Bool]:
-    """Mask the bursts of each sequence before silences that are longest, bool[n] each.
-
-    These are as many as leave the widest gap to the next shorter one, and again of these; two may be strays.
-    Parameters: `wanted` bool[k], the sequences to look at.
-    """
-    parts = [sequences.rows(line) for line in np.flatnonzero(wanted).tolist()]
-    longest = [np.argsort(-sequences.gap_s[rows][:-1], kind="stable") for rows in parts]
-    masks: list[Bool] = []
-    while True:
-        mask = np.zeros(len(sequences.line), dtype=np.bool_)
-        for part, rows in enumerate(parts):
-            silence = sequences.gap_s[rows.start + longest[part]][: len(longest[part]) // 2 + 1]
-            shrinks = -np.diff(np.log(silence))[params.repeats - 1 :]
-            longest[part] = longest[part][: params.repeats + int(np.argmax(shrinks)) if len(shrinks) else 0]
-            mask[rows.start + longest[part]] = True
-        if not mask.any():
-            return masks
-        masks.append(mask)
-
-
-def _of_rare_size(sequences: Sequences, params: DivideParams) -> Bool:
-    """Mask the bursts of one size of each sequence, bool[n].
-
-    It is the size between whose bursts most payload moves in equal parts.
-    """
-    size = robust.size_classes(sequences.payload, params.size_spread / 2, sequences.line)
-    order = np.argsort(size, kind="stable")
-    same = np.diff(size[order]) == 0
-    of_size, moved = size[order][1:][same], np.diff(np.cumsum(sequences.payload)[order])[same]
-    sizes = int(size.max()) + 1
-    alike = np.abs(moved / robust.median_by(of_size, moved, sizes)[of_size] - 1) <= params.size_spread / 2
-    regularly = np.bincount(of_size[alike], moved[alike], sizes)
-    line = np.zeros(sizes, dtype=np.int32)
-    line[size] = sequences.line
-    best = np.lexsort((-regularly, line))[run_starts(np.sort(line))]
-    return np.isin(size, best)
-
-
-def _quick_pieces(sequences: Sequences, cut: Bool, params: DivideParams) -> tuple[Int64, Bool]:
-    """Find where every k-th piece takes less than half as long as all others.
+def _by_quick_pieces(sequences: Sequences, cut: Cut, params: DivideParams) -> Cut:
+    """Join k pieces where every k-th takes less than half as long as all others.
 
     Pieces are alike in size. The quick one is what all ranks gather once the last microbatch is scattered, which may be
     as many bytes. Nothing that comes now and then, as a checkpoint does, makes one quick.
-    Parameters: `cut` bool[n], the ends of pieces. Returns k, int64[lines], 1 where there is none, and which bursts end
-    quick pieces, bool[n].
     """
-    times, quick = np.ones(len(sequences), dtype=np.int64), np.zeros_like(cut)
+    pieces = segment(sequences, cut.step_volume, cut.preference, params)
+    times, quick = np.ones(len(sequences), dtype=np.int64), np.zeros_like(pieces)
     for line in range(len(sequences)):
         rows = sequences.rows(line)
-        ends = rows.start + np.flatnonzero(cut[rows])
-        took_s = np.diff(sequences.end_ns[ends]) / 1e9
-        found = short_turn(took_s, params.max_microbatches + 1, params.half, params.repeats)
+        ends = rows.start + np.flatnonzero(pieces[rows])
+        speed = 1e9 / np.diff(sequences.end_ns[ends])
+        found = long_turn(speed, range(3, params.max_microbatches + 2), params.twice, params.repeats)
         if found is not None:
             turn, times[line] = found
             quick[ends[1:][turn :: times[line]]] = True
-    return times, quick
+    return cut.with_steps(sequences, times > 1, times * cut.step_volume, quick, params)
 
 
-def propose(sequences: Sequences, params: DivideParams) -> tuple[Float64, list[Bool]]:
-    """Propose after which bursts a step ends, from silences and from what follows.
-
-    Returns the log-odds of an end after each burst, float64[n], and sets to choose from, bool[n] each: every burst,
-    changepoints of the gaps (BOCD), the longer of two classes of gaps, bursts that other traffic follows.
-    """
-    last = np.isinf(sequences.gap_s)
-    every = np.ones(len(last), dtype=bool)
-    if last.all():
-        return np.zeros(len(last)), [every]
-    inner = ~last
-    log_gap = np.log(sequences.gap_s[inner])
-    counts = np.diff(sequences.offsets) - 1
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    found = bocd.detect(log_gap, offsets, expected_run=params.expected_run, run_lengths=False)
-    typical = robust.median_by(sequences.line[inner], log_gap, len(sequences))[sequences.line[inner]]
-    threshold, separation = robust.two_class_split(sequences.gap_s[inner])
-    long = np.log(threshold) if separation >= params.min_separation else typical
-    odds = np.zeros(len(last))
-    mass = np.clip(found.new_run_mass, 1e-6, 1 - 1e-6)
-    surprise = np.where(log_gap > typical, np.log(mass / (1 - mass)), -np.abs(np.log(mass / (1 - mass))))
-    odds[inner] = np.clip(log_gap - long, -1, 1) + np.clip(surprise, -1, 1)
-    changed = every.copy()
-    changed[inner] = (found.new_run_mass > params.half) & (log_gap > typical)
-    split = every.copy()
-    split[inner] = sequences.gap_s[inner] > threshold
-    followed = _follow_odds(sequences)
-    odds = params.gap_weight * odds + params.followed_weight * followed
-    return odds, [every, changed, split, last | (followed > 0)]
-
-
-def _follow_odds(sequences: Sequences) -> Float64:
-    """Rate how much other traffic follows each burst as log-odds in -1..1, float64[n]."""
-    inner = np.isfinite(sequences.gap_s)
-    line, follows = sequences.line, sequences.followed_by
-    carried = np.bincount(line[inner], weights=follows[inner], minlength=len(sequences))
-    mean = (carried / np.maximum(np.bincount(line[inner], minlength=len(sequences)), 1))[line]
-    share = np.divide(follows, mean, out=np.ones(len(follows)), where=inner & (mean > 0))
-    return np.asarray(np.log(np.clip(share, np.exp(-1), np.exp(1))))
+def _preferring(ends: Bool, params: DivideParams) -> Float64:
+    """Return the preference of an end where steps end at masked bursts, float64[n]."""
+    return np.where(ends, 1, -1) * params.log_odds
 
 
 def usual_step(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> tuple[Float64, Float64, Float64]:
@@ -278,25 +243,6 @@ def _finest_first(sequences: Sequences, proposals: list[Bool], params: DividePar
         uneven = np.where(has_passes, 0.0, unevenness(sequences, ends, params))
         measured.append((*most_regular(sequences, ends, params), uneven))
     return np.take_along_axis(np.array(measured), order_by_pieces(sequences, proposals)[:, None], axis=0)
-
-
-def order_by_pieces(sequences: Sequences, proposals: list[Bool]) -> Int64:
-    """Order the proposals for each sequence, the finest first, int64[proposals, k]."""
-    pieces = np.array([np.bincount(sequences.line[ends], minlength=len(sequences)) for ends in proposals])
-    return np.argsort(-pieces, axis=0, kind="stable")
-
-
-def pass_share(sequences: Sequences, ends: Bool, params: DivideParams) -> Float64:
-    """Return the share of pieces with a step's whole pass of other traffic, float64[k]."""
-    closed, piece = sequences.pieces(ends)
-    moved = np.bincount(piece, weights=sequences.followed_by)
-    line = sequences.line[closed]
-    # The edge of the data may cut the first and the last piece of a sequence.
-    within = np.concatenate([[False], line[1:] == line[:-1]]) & np.isfinite(sequences.gap_s[closed])
-    usual = robust.median_by(line[within], moved[within], len(sequences))
-    alike = np.abs(moved - usual[line]) < 2 * params.size_spread * usual[line]
-    count = np.maximum(np.bincount(line[within], minlength=len(sequences)), 1)
-    return np.asarray(np.bincount(line[within & alike], minlength=len(sequences)) / count)
 
 
 def _regular_when_joined(share: Float64, joined: Float64, pieces: Float64) -> Float64:
