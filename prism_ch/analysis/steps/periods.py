@@ -26,12 +26,14 @@ from prism_ch.model.params import DivideParams
 class Period:
     """How one sequence repeats: the place of each burst in the period, int64[n].
 
-    `payload` in bytes and `gap_s`, the silence after it, float64[period], are those usual at each place.
+    `payload` in bytes and `gap_s`, the silence after it, float64[period], are those usual at each place. `volume` is
+    what a whole period carries: now and then some of its bursts are joined.
     """
 
     place: Int64
     payload: Float64
     gap_s: Float64
+    volume: float
 
     def __len__(self) -> int:
         """Count the places."""
@@ -60,9 +62,13 @@ def find_periods(sequences: Sequences, params: DivideParams) -> list[Period | No
         for values, rows in ((sequences.payload, cell >= 0), (sequences.gap_s, (cell >= 0) & ~last))
     ]
     found: list[Period | None] = []
-    for one, mine in zip(places, map(slice, first[:-1], first[1:]), strict=True):
+    for line, (one, mine) in enumerate(zip(places, map(slice, first[:-1], first[1:]), strict=True)):
         payload, gap_s = (values[mine] for values in of_period)
-        found.append(None if one is None or np.isnan(gap_s).any() else Period(one[0], payload, gap_s))
+        if one is None or np.isnan(gap_s).any():
+            found.append(None)
+        else:
+            turns = np.diff(np.cumsum(sequences.payload[sequences.rows(line)])[_passes(*one, 0)])
+            found.append(Period(one[0], payload, gap_s, float(np.median(turns) if len(turns) else payload.sum())))
     return found
 
 
@@ -164,10 +170,15 @@ def ends_as_others(sequences: Sequences, ends: Bool, alike: Bool, others: Bool) 
 
 def _ends_at(period: Period, place: int) -> Bool:
     """Mask the bursts after which a walk round the period has passed a place, bool[n]."""
-    since = (period.place - place - 1) % len(period)
-    ends: Bool = since == len(period) - 1
-    ends[:-1] |= since[:-1] - since[1:] > len(period) / 2
-    return ends
+    return _passes(period.place, len(period), place)
+
+
+def _passes(walk: Int64, length: int, place: int) -> Bool:
+    """Mask where a walk round a number of places, int64[n], has passed one, bool[n]."""
+    since = (walk - place - 1) % length
+    passes: Bool = since == length - 1
+    passes[:-1] |= since[:-1] - since[1:] > length / 2
+    return passes
 
 
 def _shown_edge(period: Period, params: DivideParams) -> int | None:
@@ -327,16 +338,15 @@ def _before_longest(period: Period, sequences: Sequences, rows: slice, params: D
     is a period or the smallest part of one, while an evaluation or a checkpoint may take more.
     """
     gap_s, end_ns, moved = sequences.gap_s[rows], sequences.end_ns[rows], np.cumsum(sequences.payload[rows])
-    carried = period.payload.sum()
-    period_s = (end_ns[-1] - end_ns[0]) / 1e9 * carried / moved[-1]
+    period_s = (end_ns[-1] - end_ns[0]) / 1e9 * period.volume / moved[-1]
     longest = np.argsort(-gap_s[:-1], kind="stable")
     each_has_one = False
     for periods in range(1, params.max_microbatches + 1):
-        count = round(moved[-1] / (periods * carried))
+        count = round(moved[-1] / (periods * period.volume))
         if count < params.enough:
             break
         last = np.sort(longest[:count])
-        alike = np.abs(np.diff(moved[last]) / carried - periods) <= params.size_spread
+        alike = np.abs(np.diff(moved[last]) / period.volume - periods) <= params.size_spread
         if np.mean(alike) < params.min_plain_share:
             continue
         each_has_one |= periods == 1

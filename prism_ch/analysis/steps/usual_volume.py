@@ -88,7 +88,7 @@ class _Doubts(NamedTuple):
 def _doubts(
     sequences: Sequences, cut: Cut, periods: list[Period | None], of_volume: Int32, params: DivideParams
 ) -> _Doubts:
-    carried = np.array([0.0 if period is None else period.payload.sum() for period in periods])
+    carried = np.array([0.0 if period is None else period.volume for period in periods])
     throughout = np.array([period is not None and period.moves_throughout(params) for period in periods])
     in_part = carried > (1 + 2 * params.size_spread) * cut.step_volume
     irregular = cut.regular < params.min_plain_share
