@@ -128,16 +128,16 @@ def show_ends(periods: list[Period | None], as_much: Bool, params: DivideParams)
 
 
 def period_ends(
-    sequences: Sequences, periods: list[Period | None], silent: Bool, chosen: Bool, params: DivideParams
+    sequences: Sequences, periods: list[Period | None], silent: Bool, params: DivideParams
 ) -> tuple[Bool, Bool]:
-    """Cut the chosen sequences once in each step that their periods show, bool[n].
+    """Cut sequences once in each step that their periods show, bool[n].
 
     Without a period of sizes, as where buckets of some microbatches run together, it is that of the long silences,
     `silent` bool[n]. Returns as well in which sequences silences or microbatches show where a step ends, bool[k].
     """
     ends, shown = np.isinf(sequences.gap_s), np.zeros(len(sequences), dtype=bool)
-    for line in np.flatnonzero(chosen).tolist():
-        period, rows = periods[line], sequences.rows(line)
+    for line, period in enumerate(periods):
+        rows = sequences.rows(line)
         gap_s = sequences.gap_s[rows]
         if period is None:
             last = _last_microbatches(silent[rows], gap_s, params)
@@ -151,21 +151,6 @@ def period_ends(
             found = _last_microbatches(_ends_at(period, _last_place(period, params)), gap_s, params)
         ends[rows] |= found
     return ends, shown
-
-
-def ends_as_others(sequences: Sequences, ends: Bool, alike: Bool, others: Bool) -> Bool:
-    """Cut the `alike` sequences nearest to where one of the `others` is cut, bool[n]."""
-    if not alike.any() or not others.any():
-        return ends
-    count = np.bincount(sequences.line[ends], minlength=len(sequences)) * others
-    model_ns = sequences.end_ns[ends & (sequences.line == np.argmax(count))]
-    cut = ends.copy()
-    for line in np.flatnonzero(alike).tolist():
-        rows = sequences.rows(line)
-        end_ns = sequences.end_ns[rows]
-        cut[rows] = np.isinf(sequences.gap_s[rows])
-        cut[rows.start + np.searchsorted((end_ns[1:] + end_ns[:-1]) // 2, model_ns)] = True
-    return cut
 
 
 def _ends_at(period: Period, place: int) -> Bool:

@@ -14,20 +14,12 @@ from prism_ch.model.columns import Bool
 from prism_ch.model.params import DivideParams
 
 
-def rare_bursts(sequences: Sequences, wanted: Bool, params: DivideParams) -> list[Bool]:
-    """Mask bursts before rare silences, or of a rare size, bool[n] each."""
-    if not wanted.any():
-        return []
-    return [*_before_rare_silences(sequences, wanted, params), _of_rare_size(sequences, params)]
-
-
-def _before_rare_silences(sequences: Sequences, wanted: Bool, params: DivideParams) -> list[Bool]:
+def before_rare_silences(sequences: Sequences, params: DivideParams) -> list[Bool]:
     """Mask the bursts of each sequence before silences that are longest, bool[n] each.
 
     These are as many as leave the widest gap to the next shorter one, and again of these; two may be strays.
-    Parameters: `wanted` bool[k], the sequences to look at.
     """
-    parts = [sequences.rows(line) for line in np.flatnonzero(wanted).tolist()]
+    parts = [sequences.rows(line) for line in range(len(sequences))]
     longest = [np.argsort(-sequences.gap_s[rows][:-1], kind="stable") for rows in parts]
     masks: list[Bool] = []
     while True:
@@ -42,7 +34,7 @@ def _before_rare_silences(sequences: Sequences, wanted: Bool, params: DividePara
         masks.append(mask)
 
 
-def _of_rare_size(sequences: Sequences, params: DivideParams) -> Bool:
+def of_rare_size(sequences: Sequences, params: DivideParams) -> Bool:
     """Mask the bursts of one size of each sequence, bool[n].
 
     It is the size between whose bursts most payload moves in equal parts.

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from prism_ch.analysis.steps.periods import Period, ends_as_others, find_periods, period_ends, show_ends
+from prism_ch.analysis.steps.periods import Period, find_periods, period_ends, show_ends
 from prism_ch.analysis.steps.proposals import order_by_pieces, pass_share
-from prism_ch.analysis.steps.rare_bursts import rare_bursts
+from prism_ch.analysis.steps.rare_bursts import before_rare_silences, of_rare_size
 from prism_ch.analysis.steps.regularity import most_regular, unevenness
 from prism_ch.analysis.steps.sequences import Sequences
 from prism_ch.core import robust
 from prism_ch.core.periodicity import long_turn
 from prism_ch.core.step_volume import segment_by_volume
-from prism_ch.model.columns import Bool, Float64, Int32
+from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import DivideParams
 
 #: Place of the longer of two classes of silences among proposals.
@@ -27,13 +27,11 @@ class Cut:
     """How sequences are cut into steps.
 
     `step_volume` float64[k] is what a step of each carries, in bytes; `regular` float64[k], the share of it all in
-    steps that are alike; `uneven` float64[k], how unequal their times are; `preference` float64[n], the log-odds of an
-    end after each burst.
+    steps that are alike; `preference` float64[n], the log-odds of an end after each burst.
     """
 
     step_volume: Float64
     regular: Float64
-    uneven: Float64
     preference: Float64
 
     def with_steps(
@@ -52,102 +50,43 @@ def choose_volume(sequences: Sequences, proposals: list[Bool], preference: Float
 
     Parameters: `proposals` bool[n] each and `preference` float64[n], see `propose`.
 
-    1. Choose among the proposals.
-    2. Find sequences whose cut is doubtful. Cut them by their periods, or where others are cut, if that is more even.
-    3. Where bursts run together, so that there is no period, one of them may still come before a silence, or be of a
-       size, that no other of its step has. Cut what is left irregular by these, if that is plainly more regular and
-       more even.
-    4. Where every k-th piece is quick, k of them are a step.
+    1. Choose among the proposals, silences that are rare, periods, and a size that is rare: see `usual_step`.
+    2. End steps as periods do where these show more than silences.
+    3. Where every k-th piece is quick, k of them are a step.
     """
-    step_volume, regular, uneven = usual_step(sequences, proposals, params)
-    of_volume = robust.size_classes(sequences.volume, params.same_volume)
-    cut = Cut(_as_most(step_volume, of_volume, params), regular, uneven, preference)
+    periods = find_periods(sequences, params)
     silent = proposals[min(_SPLIT, len(proposals) - 1)]
-    cut, irregular = _by_periods(sequences, cut, silent, of_volume, params)
-    cut = _by_rare_bursts(sequences, cut, irregular, params)
+    by_period, shown = period_ends(sequences, periods, silent, params)
+    silences = [*proposals, *before_rare_silences(sequences, params)]
+    others = [by_period, of_rare_size(sequences, params)]
+    step_volume, regular, chosen = usual_step(sequences, silences, params, others)
+    sure = shown | (chosen != len(silences))
+    step_volume = _as_most(step_volume, sure, robust.size_classes(sequences.volume, params.same_volume), params)
+    ends = np.array([*silences, *others])[chosen[sequences.line], np.arange(len(preference))]
+    cut = Cut(step_volume, regular, preference)
+    cut = cut.with_steps(sequences, chosen >= len(proposals), step_volume, ends, params)
+    cut = _by_periods(sequences, cut, periods, by_period, shown, params)
     return _by_quick_pieces(sequences, cut, params)
 
 
-class _Doubts(NamedTuple):
-    """Why the cut of a sequence may not be into steps, bool[k] each.
-
-    `irregular`: pieces differ, no silence is longer than the others, or there is nothing of the period that most have;
-    `in_part`: a period carries more; `uneven`: pieces take unequal times; `by_gather`: a gather shows better than
-    silences where steps end. Those that are to be cut `as_others` show less of a period than those that move something
-    `throughout`.
-    """
-
-    irregular: Bool
-    in_part: Bool
-    uneven: Bool
-    by_gather: Bool
-    as_others: Bool
-    throughout: Bool
-
-
-def _doubts(
-    sequences: Sequences, cut: Cut, periods: list[Period | None], of_volume: Int32, params: DivideParams
-) -> _Doubts:
-    carried = np.array([0.0 if period is None else period.volume for period in periods])
-    throughout = np.array([period is not None and period.moves_throughout(params) for period in periods])
-    in_part = carried > (1 + 2 * params.size_spread) * cut.step_volume
-    irregular = cut.regular < params.min_plain_share
-    irregular |= _silence_share(sequences, cut.step_volume) < params.min_silence_share
-    irregular |= throughout & ~in_part
-    # What most do, one that lost too many records to show a period does as well.
-    as_others = np.array([period is None for period in periods]) & (np.mean(throughout) > params.half)
-    several = _carry_several(carried, of_volume, params)
-    as_others, throughout = as_others | (several & throughout), throughout & ~several
-    as_much = np.abs(carried - cut.step_volume) <= params.size_spread * cut.step_volume
-    by_gather = show_ends(periods, as_much, params)
-    uneven = cut.uneven > params.max_uneven
-    return _Doubts(irregular | as_others, in_part, uneven, by_gather, as_others, throughout)
-
-
 def _by_periods(
-    sequences: Sequences, cut: Cut, silent: Bool, of_volume: Int32, params: DivideParams
-) -> tuple[Cut, Bool]:
-    """Cut doubtful sequences by their periods; return which stay irregular, too, bool[k].
+    sequences: Sequences, cut: Cut, periods: list[Period | None], ends: Bool, shown: Bool, params: DivideParams
+) -> Cut:
+    """End steps as periods do, `ends` bool[n], where these show more than silences.
 
-    Parameters: `silent` bool[n], bursts before long silences; `of_volume`, see `_as_most`.
+    They carry more, and show where a step ends, `shown` bool[k]; or as much, and silences are alike or short, or a
+    gather shows it better.
     """
-    periods = find_periods(sequences, params)
-    doubts = _doubts(sequences, cut, periods, of_volume, params)
-    odd = doubts.irregular | doubts.uneven | doubts.by_gather
-    if not (odd | doubts.in_part).any():
-        return cut, doubts.irregular
-    ends, shown = period_ends(sequences, periods, silent, odd | doubts.in_part, params)
-    ends = ends_as_others(sequences, ends, doubts.as_others, doubts.throughout)
-    size, share = most_regular(sequences, ends, params)
+    size, _ = most_regular(sequences, ends, params)
+    same = np.abs(size - cut.step_volume) <= params.size_spread * cut.step_volume
+    larger = size > (1 + 2 * params.size_spread) * cut.step_volume
+    alike = np.array([period is not None and period.moves_throughout(params) for period in periods])
+    alike |= _silence_share(sequences, cut.step_volume) < params.min_silence_share
+    better = (shown & larger) | (same & (alike | show_ends(periods, same, params)))
     # Bursts that are joined in slow steps have no place in a period, but steps still carry as much.
     pieces = segment(sequences, np.where(size > 0, size, cut.step_volume), _preferring(ends, params), params)
-    plainer = doubts.in_part & (share > cut.regular + params.little)
-    enough = np.where(
-        doubts.irregular | plainer,
-        np.maximum(params.even_gain * cut.uneven, params.max_uneven),
-        _even_enough(cut.uneven, size / cut.step_volume, params),
-    )
-    better = (odd | plainer) & (unevenness(sequences, pieces, params) < enough)
-    better |= doubts.by_gather
-    better |= doubts.in_part & shown & (most_regular(sequences, pieces, params)[1] >= params.min_plain_share)
-    better = (better | _do_most(better, of_volume)) & (share >= params.half)
-    return cut.with_steps(sequences, better, size, ends, params), doubts.irregular & ~better
-
-
-def _by_rare_bursts(sequences: Sequences, cut: Cut, irregular: Bool, params: DivideParams) -> Cut:
-    """Cut irregular sequences, bool[k], by rare bursts.
-
-    That is to leave them plainly more regular, and even; where they were regular, more even.
-    """
-    for ends in rare_bursts(sequences, irregular, params):
-        size, share = most_regular(sequences, ends, params)
-        evener = _even_enough(cut.uneven, size / cut.step_volume, params)
-        enough = np.where(cut.regular < params.min_plain_share, params.max_uneven, evener)
-        better = irregular & (unevenness(sequences, ends, params) < enough)
-        better &= share > np.maximum(cut.regular + params.little, params.min_plain_share)
-        cut = cut.with_steps(sequences, better, size, ends, params)
-        cut = replace(cut, regular=np.where(better, share, cut.regular))
-    return cut
+    better &= most_regular(sequences, pieces, params)[1] >= params.min_plain_share
+    return cut.with_steps(sequences, better, size, ends, params)
 
 
 def _by_quick_pieces(sequences: Sequences, cut: Cut, params: DivideParams) -> Cut:
@@ -174,7 +113,9 @@ def _preferring(ends: Bool, params: DivideParams) -> Float64:
     return np.where(ends, 1, -1) * params.log_odds
 
 
-def usual_step(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> tuple[Float64, Float64, Float64]:
+def usual_step(
+    sequences: Sequences, proposals: list[Bool], params: DivideParams, others: Sequence[Bool] = ()
+) -> tuple[Float64, Float64, Int64]:
     """Choose the payload of one step of each sequence: most payload is cut into it.
 
     1. Every proposal cuts the sequence into pieces; the size class with the most payload is its candidate.
@@ -182,11 +123,15 @@ def usual_step(sequences: Sequences, proposals: list[Bool], params: DivideParams
     3. A coarser cut counts where a finer one is irregular, if it is about as regular, or where it is more regular and
        more even than sums are: lost records make sums less alike, but not parts of a step.
 
-    Returns the payload, the regular share of what it cuts, and how uneven that is in time, float64[k] each.
+    Parameters: `others` bool[n] each, proposals that count as coarser ones. Returns the payload and the regular share
+    of what it cuts, float64[k] each, and the place of the proposal, int64[k], that of others behind the last.
     """
     best_share, uneven = np.zeros(len(sequences)), np.zeros(len(sequences))
-    step_volume = np.ones(len(sequences))
-    for size, share, spread in _finest_first(sequences, proposals, params):
+    step_volume, chosen = np.ones(len(sequences)), np.zeros(len(sequences), dtype=np.int64)
+    behind = len(proposals) + np.arange(len(others))
+    order = np.vstack([order_by_pieces(sequences, proposals), np.repeat(behind[:, None], len(sequences), axis=1)])
+    measured = np.array([_measured(sequences, ends, params) for ends in (*proposals, *others)])
+    for place, (size, share, spread) in zip(order, np.take_along_axis(measured, order[:, None], axis=0), strict=True):
         times = np.maximum(size / step_volume, 1)
         joined = _regular_when_joined(best_share, times, sequences.volume / size)
         enough = np.where(share >= params.half, joined, best_share) - params.regularity_margin
@@ -194,55 +139,33 @@ def usual_step(sequences: Sequences, proposals: list[Bool], params: DivideParams
         plainly &= spread < _even_enough(uneven, times, params)
         better = (best_share == 0) | ((share > enough) & ((best_share < params.min_plain_share) | plainly))
         step_volume, uneven = np.where(better, size, step_volume), np.where(better, spread, uneven)
-        best_share = np.where(better, share, best_share)
-    return step_volume, best_share, uneven
+        best_share, chosen = np.where(better, share, best_share), np.where(better, place, chosen)
+    return step_volume, best_share, chosen
 
 
-def _as_most(step_volume: Float64, of_volume: Int32, params: DivideParams) -> Float64:
+def _as_most(step_volume: Float64, sure: Bool, of_volume: Int32, params: DivideParams) -> Float64:
     """Return what most sequences of as many bytes carry in a step, float64[k].
 
-    Parameters: `of_volume` int32[k], the class of each by its bytes in all. Buckets that run into one another on a slow
-    rail seem to be steps. Where most differ, each keeps its own.
+    Parameters: `sure` bool[k], those that count where there are such: what repeats does so in several steps, too, and
+    only these show where one ends; `of_volume` int32[k], the class of each by its bytes in all. Buckets that run into
+    one another on a slow rail seem to be steps. Where most differ, each keeps its own.
     """
-    usual = robust.median_by(of_volume, step_volume, int(of_volume.max(initial=-1)) + 1)[of_volume]
+    counts = sure | (np.bincount(of_volume, sure) == 0)[of_volume]
+    usual = robust.median_by(of_volume[counts], step_volume[counts])[of_volume]
     differs = np.abs(step_volume - usual) > params.size_spread * usual
-    few = 2 * np.bincount(of_volume, differs)[of_volume] < np.bincount(of_volume)[of_volume]
-    return np.where(differs & few, usual, step_volume)
+    few = 2 * np.bincount(of_volume, differs & counts) < np.bincount(of_volume, counts)
+    return np.where(differs & few[of_volume], usual, step_volume)
 
 
-def _carry_several(carried: Float64, of_volume: Int32, params: DivideParams) -> Bool:
-    """Mask sequences whose period is several of one that carries as much, bool[k].
+def _measured(sequences: Sequences, ends: Bool, params: DivideParams) -> tuple[Float64, Float64, Float64]:
+    """Measure the pieces that masked bursts end.
 
-    Parameters: `carried` float64[k], the bytes of a period; `of_volume`, see `_as_most`. What repeats does so in
-    several periods as well: where bursts have run into one another for some time, only these have the same number of
-    bursts all the time.
+    Returns their usual size, how regular and how uneven they are, float64[k] each. Those that each hold a pass of the
+    pipeline are even, whatever pauses are between them.
     """
-    least = np.full(int(of_volume.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(least, of_volume, np.where(carried > 0, carried, np.inf))
-    times = carried / least[of_volume]
-    return np.asarray((times > params.one_step) & (np.abs(times - np.rint(times)) <= params.size_spread))
-
-
-def _do_most(mask: Bool, of_volume: Int32) -> Bool:
-    """Mask sequences where most that carry as many bytes are masked, bool[k].
-
-    Parameters: `of_volume`, see `_as_most`. All rails of a group pass through the same collectives, a straggler's at
-    other times.
-    """
-    return np.asarray(2 * np.bincount(of_volume, mask)[of_volume] > np.bincount(of_volume)[of_volume])
-
-
-def _finest_first(sequences: Sequences, proposals: list[Bool], params: DivideParams) -> Float64:
-    """Measure what each proposal cuts, for each sequence the finest first, float64[proposals, 3, k].
-
-    As `usual_step` returns; pieces that each hold a pass of the pipeline are even, whatever pauses are between them.
-    """
-    measured = []
-    for ends in proposals:
-        has_passes = pass_share(sequences, ends, params) >= params.min_plain_share
-        uneven = np.where(has_passes, 0.0, unevenness(sequences, ends, params))
-        measured.append((*most_regular(sequences, ends, params), uneven))
-    return np.take_along_axis(np.array(measured), order_by_pieces(sequences, proposals)[:, None], axis=0)
+    has_passes = pass_share(sequences, ends, params) >= params.min_plain_share
+    uneven = np.where(has_passes, 0.0, unevenness(sequences, ends, params))
+    return *most_regular(sequences, ends, params), uneven
 
 
 def _regular_when_joined(share: Float64, joined: Float64, pieces: Float64) -> Float64:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from prism_ch.analysis.steps.periods import ends_as_others
-from prism_ch.analysis.steps.sequences import communicators, read_sequences
 from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.params import DivideParams
 from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, division, every, ring, shaken, traffic, typed
@@ -206,19 +204,24 @@ def test_bursts_that_are_joined_in_slow_steps_cost_no_step(layers: int) -> None:
     assert ends_ms(flows) == pytest.approx(ends, abs=1)
 
 
-def test_communicator_without_period_ends_with_the_others() -> None:
-    """Of three pairs the last has bursts of its own, some of which come together with what ends the others' steps."""
-    others = [Flow(2 * pair, 2 * pair + 1, at) for pair in (0, 1) for at in range(0, 2000, 100)]
-    alone = [Flow(4, 5, at) for at in (40, 130, 290, 402, 550, 700, 820, 1000, 1190, 1395, 1500)]
-    sequences = read_sequences(seen := traffic(others + alone), communicators(seen), PARAMS)
-    ends = np.zeros(len(sequences.line), dtype=bool)
-    ends[sequences.offsets[:2, None] + np.array([4, 9, 14])] = True
-    found = ends_as_others(sequences, ends, np.array([False, False, True]), np.array([True, True, False]))
-    assert (found == ends)[sequences.line < 2].all()
-    cut_ms = [(at - BEGIN_NS) / MS for at in sequences.start_ns[found & (sequences.line == 2)].tolist()]
-    assert cut_ms == [402, 820, 1395, 1500]  # the last one is all there is
-    nobody = np.zeros(3, dtype=bool)
-    assert ends_as_others(sequences, ends, np.array([False, False, True]), nobody) is ends
+@pytest.mark.parametrize("layers, microbatches, joined, optimizer_ms", [(8, 4, 0.1, 20), (16, 8, 0.05, 36)])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_bursts_that_are_joined_now_and_then_hide_no_step(
+    layers: int, microbatches: int, joined: float, optimizer_ms: float, seed: int
+) -> None:
+    """Nothing recurs but layers, of which most are alike, and the optimizer's silence."""
+    rng, flows, ends = np.random.default_rng(seed), [], []
+    moment = ends_at_ms = 0.0
+    for _ in range(12):
+        for _ in range(microbatches):
+            for size, apart_ms in [(4, 5)] * layers + [(12, 10)] * layers:
+                moment += 0.3 * size
+                ends_at_ms = moment
+                flows += ring(RING, [moment], length_ms=0.3 * size, size=size * MB)
+                moment += 0 if rng.random() < joined else apart_ms + rng.uniform(0, 0.5)
+        ends.append(ends_at_ms)
+        moment = ends_at_ms + optimizer_ms
+    assert ends_ms(flows) == pytest.approx(ends, abs=1)
 
 
 def test_scatters_a_microbatch_and_one_gather_make_a_step() -> None:
