@@ -247,11 +247,13 @@ def _lonely_silence(period: Period, params: DivideParams) -> int | None:
     """
     carried = np.cumsum(period.payload)
     step = carried[-1]
+    places = np.append(0.0, carried)  # that of the last one is that of the step before, too
     near = params.little * np.quantile(period.payload, 0.25)
     for microbatches in range(min(params.max_microbatches, (len(period) - 1) // 2), 1, -1):
         elsewhere = (carried[:, None] + np.arange(1, microbatches) * step / microbatches) % step
-        distance = np.abs(elsewhere[:, :, None] - carried)
-        lonely = np.minimum(distance, step - distance).min(axis=2).max(axis=1) > near
+        after = np.clip(np.searchsorted(places, elsewhere), 1, len(period))
+        distance = np.minimum(np.abs(elsewhere - places[after - 1]), np.abs(places[after] - elsewhere))
+        lonely = distance.max(axis=1) > near
         if np.count_nonzero(lonely) == 1:
             return int(np.argmax(lonely))
     return None
