@@ -66,12 +66,13 @@ def _selects() -> dict[str, str]:
 def migrate(store: Store) -> list[str]:
     """Bring a database to this version's schema, with retention.
 
-    Returns the names of what was applied, in order. A new database gets what all migrations add up to. Tables and views
-    that are gone are made anew, and blocks of steps filled from steps. Raises StoreError as apply_migrations() does.
+    Returns the names of what was applied, in order. An empty database gets what all migrations add up to. Tables and
+    views that are gone are made anew, and blocks of steps filled from steps. Raises StoreError as apply_migrations()
+    does.
     """
     _make_database(store)
     missing = _missing(store)
-    if len(missing) == len(migrations()):
+    if not _tables(store):
         _make_tables(store)
         _record(store, missing)
     else:
@@ -174,7 +175,12 @@ def _made() -> frozenset[str]:
 
 def _lost_tables(store: Store) -> list[str]:
     """Return the tables and views of this version that the database does not have."""
-    return sorted(_made() - {name for (name,) in store.rows(statement("all_tables"))})
+    return sorted(_made() - _tables(store))
+
+
+def _tables(store: Store) -> set[str]:
+    """Return the names of the tables and views of the database."""
+    return {name for (name,) in store.rows(statement("all_tables"))}
 
 
 def _missing(store: Store) -> list[Migration]:

@@ -48,6 +48,19 @@ def test_killed_after_any_statement_and_run_again_it_completes(store: Store, sto
         again.command("DROP DATABASE {name:Identifier}", {"name": again.database}, use_database=False)
 
 
+@pytest.mark.parametrize("applied", [5, 20])
+def test_tables_of_which_nothing_is_recorded_are_migrated(empty_store: Store, applied: int) -> None:
+    empty_store.command("CREATE DATABASE {name:Identifier}", {"name": empty_store.database}, use_database=False)
+    for migration in migrations()[:applied]:
+        for text in migration.statements:
+            empty_store.command(text)
+    migrate(empty_store)
+    found = tables(empty_store)
+    empty_store.command("DROP DATABASE {name:Identifier}", {"name": empty_store.database}, use_database=False)
+    migrate(empty_store)
+    assert found == tables(empty_store)
+
+
 def test_no_migration_names_a_database() -> None:
     for migration in migrations():
         for text in migration.statements:
