@@ -19,7 +19,7 @@ from tests.e2e.test_killed import read
 pytestmark = pytest.mark.slow
 
 #: So often the service is killed while it lands and analyses.
-KILLS = 3
+KILLS = 2
 FILES, WINDOW_S = 40, 20
 
 

@@ -35,9 +35,14 @@ def filled(engine_folder: Path) -> Iterator[Store]:
 @pytest.mark.slow
 @pytest.mark.parametrize("uid", sorted(shipped_dashboards()))
 def test_every_query_answers_in_the_form_of_its_panel(filled: Store, uid: str) -> None:
+    """One dashboard is asked in all ways, the others as they open; `make dashboards-check` asks all in all ways."""
     dashboards = shipped_dashboards()
     report = Report()
-    for answer in ask.ask_all(filled, uid, dashboards[uid], (EVERY, TimeRange.until(END_S, 720))):
+    if uid == "prism-incident":
+        answers = ask.ask_all(filled, uid, dashboards[uid], (EVERY, TimeRange.until(END_S, 720)))
+    else:
+        answers = ask.ask_opened(filled, uid, dashboards[uid], EVERY)
+    for answer in answers:
         report.add(answer)
     assert report.problems == []
     assert {place for place, _ in report.durations_s} == {str(query) for query in queries(uid, dashboards[uid])}

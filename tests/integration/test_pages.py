@@ -104,9 +104,9 @@ def test_nobody_sees_a_page_without_a_password(example: OwnEndpoint, path: str) 
         assert "job-one" not in answered.text
 
 
-@pytest.mark.parametrize(
-    "path, parameters",
-    [
+def test_pages_run_nothing_are_in_no_frame_and_link_to_pages(example: OwnEndpoint) -> None:
+    kinds: dict[tuple[str, ...], str] = {}
+    for path, parameters in (
         ("/", {}),
         ("/job", {"id": "job-one"}),
         ("/incident", {"id": "incident-job-one-180"}),
@@ -114,20 +114,23 @@ def test_nobody_sees_a_page_without_a_password(example: OwnEndpoint, path: str) 
         ("/host", {"server": "host-1-0"}),
         ("/report", {"job": "job-one"}),
         ("/sql", {"statement": "SELECT 1"}),
-    ],
-)
-def test_a_page_runs_nothing_and_is_in_no_frame(example: OwnEndpoint, path: str, parameters: dict[str, Any]) -> None:
-    answered = _get(example, path, **parameters)
-    page = _page(example, path, **parameters)
-    policy = answered.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; ")
-    assert style_digest(page) in policy
-    assert policy.endswith("; frame-ancestors 'none'")
-    assert answered.headers["x-content-type-options"] == "nosniff"
-    assert answered.headers["cache-control"] == "private, no-cache"
-    hrefs = [link.attributes["href"] for link in page.all("a")]
-    # One link of each kind: those of a table differ in what they name.
-    kinds = {(urlsplit(href).path, *sorted(parse_qs(urlsplit(href).query))): href for href in hrefs if href[0] == "/"}
+    ):
+        answered = _get(example, path, **parameters)
+        assert answered.status == 200, path
+        page = read_page(answered.text)
+        assert_rounded(page)
+        policy = answered.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; ")
+        assert style_digest(page) in policy
+        assert policy.endswith("; frame-ancestors 'none'")
+        assert answered.headers["x-content-type-options"] == "nosniff"
+        assert answered.headers["cache-control"] == "private, no-cache"
+        hrefs = [link.attributes["href"] for link in page.all("a")]
+        # One link of each kind: those of a table differ in what they name.
+        kinds |= {
+            (urlsplit(href).path, *sorted(parse_qs(urlsplit(href).query))): href for href in hrefs if href[0] == "/"
+        }
+    assert {kind[0] for kind in kinds} == set(_PATHS)
     for href in kinds.values():
         split = urlsplit(href)
         reached = example.ask(b"", "operator", headers=_HTML, method="GET", path=f"{split.path}?{split.query}&x=")

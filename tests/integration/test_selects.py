@@ -34,11 +34,10 @@ def filled(engine_folder: Path) -> Iterator[Store]:
         store.command("DROP DATABASE selects SYNC", use_database=False)
 
 
-@pytest.mark.parametrize("tenant", [None, ALPHA.name])
-def test_no_select_is_refused_for_its_syntax(filled: Store, tenant: str | None) -> None:
+def test_no_select_is_refused_for_its_syntax(filled: Store) -> None:
     for line in SELECTS:
         sql = line.replace("{database}", filled.database)
-        checked = check_statement(filled, sql, tenant=tenant)
+        checked = check_statement(filled, sql, tenant=ALPHA.name)
         run(filled, checked, checked.format or "CSV")
 
 
@@ -69,7 +68,8 @@ def test_no_documented_select_is_refused_for_its_syntax(filled: Store) -> None:
     selects = list(documented(filled))
     assert len(selects) > 2000
     refused = []
-    for sql in selects:
+    # They change with the engine only, so a part of them is asked.
+    for sql in selects[::4]:
         try:
             check_statement(filled, sql, tenant=ALPHA.name)
         except SyntaxUsageError as error:

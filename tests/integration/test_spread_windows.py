@@ -25,7 +25,7 @@ from tests.e2e.commands import prism_ch
 from tests.serving import endpoint
 from tests.spread import Cluster, Disturbed, cluster
 
-SETTINGS = Settings(url="chdb://unused", window_s=20)
+SETTINGS = Settings(url="chdb://unused", window_s=12)
 WINDOWS = 3
 #: How often calls are handed out in a window, at least.
 STARTS = 6
@@ -46,7 +46,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with the records of three jobs, one of them with a slow GPU, in three windows."""
     folder = tmp_path_factory.mktemp("records")
     scenario = textbook(
-        48, 2, 2, 4, jobs=3, duration_s=20.0 * WINDOWS, step_s=0.5, microbatches=8, slow_gpu=(3, 2.5, 45, 85), seed=2
+        48, 2, 2, 4, jobs=3, duration_s=12.0 * WINDOWS, step_s=0.3, microbatches=8, slow_gpu=(3, 2.5, 45, 85), seed=2
     )
     write(generate(scenario), folder)
     return folder

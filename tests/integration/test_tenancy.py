@@ -133,7 +133,8 @@ def test_a_condition_never_runs_on_a_hidden_row(shared: Store, shape: str) -> No
         " AND table IN {views:Array(String)} AND type IN ('String', 'LowCardinality(String)')",
         {"database": shared.database, "views": sorted(tenant_views())},
     )
-    for view, column in columns:
+    # Each shape has a third of the columns, and each column a third of the shapes.
+    for view, column in columns[SHAPES.index(shape) % 3 :: 3]:
         # Harmless on alpha's values, an error on bravo's.
         check = f"toUInt8(if(startsWith({column}, 'bra' || 'vo'), 'x', '1'))"
         sql = shape.format(view=named(view), column=column, check=check)
