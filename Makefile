@@ -35,13 +35,13 @@ demo: $(VENV)/.stamp-run ## install, then find the slow rank in a recorded train
 	  '$(BIN)/prism-ch sql "SELECT step, duration_s, compute_s, dp_s, slowest_endpoint FROM steps ORDER BY step"' \
 	  '$(BIN)/prism-ch tables'
 
-test: $(VENV)/.stamp-dev ## all tests but the slow ones
-	@$(PYTEST) -m 'not slow' $(ARGS)
+test: $(VENV)/.stamp-dev ## all tests but the slow ones and sweeps
+	@$(PYTEST) -m 'not slow and not sweep' $(ARGS)
 
 test-slow: $(VENV)/.stamp-dev ## the slow tests, which `make test` leaves out
-	@$(PYTEST) -m slow --hypothesis-profile many $(ARGS)
+	@$(PYTEST) -m 'slow and not sweep' --hypothesis-profile many $(ARGS)
 
-test-all: $(VENV)/.stamp-dev ## all tests, with more examples; core and analysis must be covered to 95 %
+test-all: $(VENV)/.stamp-dev ## before a release: all tests, sweeps too, with more examples; core and analysis must be covered to 95 %
 	@$(PYTEST) --cov --hypothesis-profile many $(ARGS)
 
 lint: $(VENV)/.stamp-dev ## ruff, mypy --strict, the import contract, and how the code is written
@@ -124,9 +124,9 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || { echo '$(PYTHON) cannot make a virtual environment; on Debian: apt install python3-venv' >&2; rm -rf $(VENV); exit 1; }
 
 # What pip compiles one file after the other takes as long as the rest of an installation. What doesn't compile is meant
-# for another version of Python, or for nobody.
+# for another version of Python, or for nobody; the tests of libraries are for nobody here.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
-COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
 
 # Stamps: nothing is installed again until a lock or pyproject.toml changes.
 $(VENV)/.stamp-run: requirements.lock pyproject.toml | $(VENV)/bin/python

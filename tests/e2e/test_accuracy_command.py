@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_recorded_run_rated_against_bounds_and_other_methods() -> None:
     command = [sys.executable, "-m", "bench.accuracy", "--only", "dp4_clean", "--seeds", "1", "--workers", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -87,7 +87,7 @@ BOMBS: dict[str, Callable[[Path], None]] = {
 TRIED = ("names.parquet", "string.arrow", "endless.csv.gz", "blank.csv.zst", "deep.jsonl.zst", "copy.parquet.zst")
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_bombs_are_named_and_need_little_memory(tmp_path: Path) -> None:
     data = tmp_path / "data"
     assert prism_ch_process("migrate", folder=data).status == 0

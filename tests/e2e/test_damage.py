@@ -26,15 +26,18 @@ from tests.e2e.commands import prism_ch_process
 #: of blocks, which are made again whatever became of them: `make attack` tries the others, too, and each alone.
 TRIED = (
     {"data of flows": "of flows_log", "data of results": "of steps_log"},
-    {"data of the ledger of windows": "of windows_log"},
+    pytest.param({"data of the ledger of windows": "of windows_log"}, marks=pytest.mark.sweep),
     {
         "power cut in flows": "(broken-on-start)",
         "emptied revisions": "revisions has",
         "emptied topology": "topology: none",
     },
-    {"detached part of flows": "of flows_log (detached)", "deleted part of results": "timeline_log"},
+    pytest.param(
+        {"detached part of flows": "of flows_log (detached)", "deleted part of results": "timeline_log"},
+        marks=pytest.mark.sweep,
+    ),
     {"emptied arrivals": "arrivals of", "emptied blocks of steps": "rows of blocks"},
-    {"definition of the view that makes blocks": "step_blocks_mv"},
+    pytest.param({"definition of the view that makes blocks": "step_blocks_mv"}, marks=pytest.mark.sweep),
     {"definition of flows": "flows_log.sql"},
 )
 

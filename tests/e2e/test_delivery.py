@@ -222,6 +222,7 @@ def test_another_topology_makes_all_windows_due(
     assert delivery.results() == undisturbed
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("window_s", [10, 30, 60])
 def test_results_do_not_depend_on_the_length_of_windows(
     delivery: Delivery, flows: pa.Table, at_once: Store, window_s: int

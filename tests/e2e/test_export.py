@@ -181,7 +181,7 @@ def test_a_trace_is_the_same_however_it_is_read(
     assert _content(trace) == _content(shown(slow_gpu, job, tmp_path / "by_step.pftrace"))
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_arrows_are_the_same_by_records_of_many_switches(new_url: NewUrl, tmp_path: Path) -> None:
     found = []
     for each in ("clean", "bad-exporter-200ms"):

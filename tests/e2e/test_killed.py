@@ -46,7 +46,7 @@ def read(folder: Path) -> Snapshot:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_a_run_killed_repeatedly_ends_as_an_undisturbed_one(undisturbed: Snapshot, tmp_path: Path) -> None:
     chance = random.Random(7)  # noqa: S311 (moments, no secrets)
     folder = tmp_path / "data"

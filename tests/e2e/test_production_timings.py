@@ -49,7 +49,7 @@ def test_sequences_of_uneven_length_are_nobodys_fault(production: Production) ->
     assert "nothing slows it" in analysed.told.out
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_the_length_of_windows_changes_no_step(production: Production) -> None:
     query = "SELECT endpoint, step, start_time, end_time FROM gpu_steps ORDER BY endpoint, step"
     with connect(production(60).url) as store:

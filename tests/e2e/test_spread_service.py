@@ -23,6 +23,7 @@ def reasons(service: Service) -> str:
     return " ".join(str(one) for one in (service.health() or {}).get("reasons", ()))
 
 
+@pytest.mark.sweep
 def test_service_goes_on_once_its_scheduler_is_back(recorded: Recorded, tmp_path: Path) -> None:
     flows = pq.read_table(RUN / "flows.parquet").sort_by("time_flow_end_ns")
     half = len(flows) // 2

@@ -97,6 +97,7 @@ def test_right_clocks_are_said_to_be_right(by_clock: ByClock) -> None:
     assert offsets == [(pytest.approx(0, abs=1e-5), 0)]
 
 
+@pytest.mark.sweep
 def test_when_and_how_often_windows_are_worked_changes_nothing(
     by_clock: ByClock, store: Store, store_url: str, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_one_stray_measurement_of_a_window_does_not_count(store: Store, recordin
     assert next(strays, None) is None
 
 
+@pytest.mark.sweep
 def test_windows_of_a_database_are_measured_and_left_alone(store: Store, recording: Path) -> None:
     load_topology(store, str(recording / "topology.csv"))
     land_files(store, [str(recording / "flows" / "*.parquet")])

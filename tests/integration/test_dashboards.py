@@ -49,7 +49,7 @@ def test_every_query_answers_in_the_form_of_its_panel(filled: Store, uid: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("uid", ["prism-tenant", "prism-incident"])
+@pytest.mark.parametrize("uid", [pytest.param("prism-tenant", marks=pytest.mark.sweep), "prism-incident"])
 def test_tenants_see_nothing_of_one_another(filled: Store, uid: str) -> None:
     answers = list(ask.ask_as_tenants(filled, uid, shipped_dashboards()[uid], EVERY))
     assert [problem for answer in answers for problem in answer.problems] == []

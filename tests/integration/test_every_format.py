@@ -14,7 +14,7 @@ from tests.every_format import parted
 SCRIPT = Path(__file__).parents[1] / "every_format.py"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_no_format_ends_the_engine(tmp_path: Path) -> None:
     """A fault of the engine may as well leave it hanging."""
     command = [sys.executable, "-m", "tests.every_format", str(tmp_path / "data")]

@@ -41,7 +41,7 @@ def changed_in(uid: str, change: str, to: str) -> Mapping[str, Mapping[str, Any]
     return {**SHIPPED(), uid: json.loads(json.dumps(SHIPPED()[uid]).replace(change, to))}
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_every_query_asked_as_operator_and_as_tenant(database: Store, capsys: pytest.CaptureFixture[str]) -> None:
     status, (operators, tenant, last) = run(capsys)
     number = sum(1 for uid, board in SHIPPED().items() for _ in queries(uid, board)) + len(ALERTS)

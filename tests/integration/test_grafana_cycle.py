@@ -81,7 +81,10 @@ def others_pruned(_: FakeGrafana, patch: pytest.MonkeyPatch) -> None:
     patch.setattr("prism_ch.grafana.provision.UID_PREFIX", "")
 
 
-@pytest.mark.parametrize("fault", [pages_from_1, edits_overwritten, others_pruned])
+@pytest.mark.parametrize(
+    "fault",
+    [pages_from_1, *(pytest.param(each, marks=pytest.mark.sweep) for each in (edits_overwritten, others_pruned))],
+)
 def test_cycle_fails_and_cleans_up_where_something_is_wrong(
     grafana: FakeGrafana, cycle: Cycle, monkeypatch: pytest.MonkeyPatch, fault: Callable[..., Any]
 ) -> None:

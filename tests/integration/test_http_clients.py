@@ -222,7 +222,7 @@ def test_what_explorers_ask_is_answered(served: OwnEndpoint, role: str) -> None:
         assert role != "alpha" or "windows" not in answered.text, statement
 
 
-@pytest.mark.parametrize("role", ["operator", "alpha"])
+@pytest.mark.parametrize("role", [pytest.param("operator", marks=pytest.mark.sweep), "alpha"])
 def test_every_table_is_reflected_with_its_columns(served: OwnEndpoint, role: str) -> None:
     engine = sqlalchemy.create_engine(f"clickhousedb://{role}:{PASSWORD}@127.0.0.1:{served.port}/{served.database}")
     everything = sqlalchemy.MetaData()

@@ -31,6 +31,7 @@ def statements(served: list[OwnEndpoint], engine_folder: Path) -> Iterator[str]:
         yield from islice(Statements(columns(store), seed=1), _DRAWN)
 
 
+@pytest.mark.sweep
 def test_answers_do_not_depend_on_rows_of_others(served: list[OwnEndpoint], engine_folder: Path) -> None:
     answered = 0
     for statement in statements(served, engine_folder):
@@ -40,6 +41,7 @@ def test_answers_do_not_depend_on_rows_of_others(served: list[OwnEndpoint], engi
     assert answered > _DRAWN / 2
 
 
+@pytest.mark.sweep
 def test_the_databases_differ_where_conditions_are_seen(
     served: list[OwnEndpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:

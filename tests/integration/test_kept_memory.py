@@ -82,17 +82,19 @@ def land(store: Store, scenario: Scenario, folder: Path) -> None:
     land_files(store, [str(folder / "flows" / "*.parquet")])
 
 
-def scenarios() -> list[Scenario]:
-    slow = textbook(32, 2, 2, 4, step_s=0.5, duration_s=60, jobs=2, slow_gpu=(5, 2.0, 20, 70))
-    restarted = replace(FAMILIES["restarts"](4), observation=CONDITIONS["bad-exporter-200ms"])
-    return [slow, restarted, FAMILIES["checkpoints"](62001)]  # its first pause is an alarm until it comes again
+SCENARIOS = {
+    "restarts": replace(FAMILIES["restarts"](4), observation=CONDITIONS["bad-exporter-200ms"]),
+    "slow GPU": textbook(32, 2, 2, 4, step_s=0.5, duration_s=60, jobs=2, slow_gpu=(5, 2.0, 20, 70)),
+    "checkpoints": FAMILIES["checkpoints"](62001),  # its first pause is an alarm until it comes again
+}
+_SWEPT = [pytest.param(name, marks=pytest.mark.sweep) for name in ("slow GPU", "checkpoints")]
 
 
-@pytest.mark.parametrize("scenario", scenarios(), ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("name", ["restarts", *_SWEPT])
 def test_kept_memory_is_what_the_database_tells(
-    store: Store, tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    land(store, scenario, tmp_path)
+    land(store, SCENARIOS[name], tmp_path)
     kept = Compared(store)
     report = analyse(store, SETTINGS, kept=kept)
     assert kept.compared >= len(report.windows) - 2

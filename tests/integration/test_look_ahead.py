@@ -80,6 +80,7 @@ def test_silence_is_told_before_its_window_closes(
     assert store.scalar("SELECT count() FROM incidents WHERE status = 'open' AND severity != 'info'") == 1
 
 
+@pytest.mark.sweep
 def test_looking_ahead_leaves_the_same_results(store: Store, tmp_path: Path) -> None:
     made = hung()
     until_ns = prepared(store, made, tmp_path, STOPS_S + 12)

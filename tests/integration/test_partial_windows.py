@@ -60,7 +60,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, stage: str, at_job: str, calls: set[
     monkeypatch.setattr(module, stage, fails)
 
 
-@pytest.mark.parametrize("stage", ["diagnose", "divide_attempt"])
+@pytest.mark.parametrize("stage", ["diagnose", pytest.param("divide_attempt", marks=pytest.mark.sweep)])
 def test_others_lose_nothing_by_a_job_that_fails(landed: Store, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     analyse(landed, SETTINGS)
     whole = snapshot(landed, *RESULTS)

@@ -177,7 +177,7 @@ def test_rows_that_were_never_published_go_after_a_day(store: Store) -> None:
     assert prune(store) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_stopped_in_the_middle_it_is_completed_the_next_time(store: Store) -> None:
     publish(store, 3)
     finish(store, 6)

@@ -168,6 +168,7 @@ def test_a_tenants_report_says_nothing_of_others(store: Store) -> None:
     assert [mark for mark in BRAVO.marks if mark in body] == []
 
 
+@pytest.mark.sweep
 def test_hostile_names_stay_names(store: Store) -> None:
     fill_hostile(store, HOSTILE)
     for subject in (

@@ -73,7 +73,7 @@ def test_steps_written_before_there_were_blocks_are_packed(store: Store) -> None
         assert store.rows(PACKED) == packed
 
 
-@pytest.mark.parametrize("lost", ["revision > 5", "job_id = 'a'"])
+@pytest.mark.parametrize("lost", ["revision > 5", pytest.param("job_id = 'a'", marks=pytest.mark.sweep)])
 def test_blocks_that_are_gone_are_named_and_made_again(store: Store, lost: str) -> None:
     publish(store, 1, WORKINGS)
     packed = store.rows("SELECT * EXCEPT written_at FROM step_blocks_log ORDER BY ALL")

@@ -53,6 +53,7 @@ def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.sweep
 def test_the_wheel_writes_a_report(clean_python: Path, tmp_path: Path) -> None:
     code = "import sys; from prism_ch.cli import main; sys.exit(main([*sys.argv[2:], '--url', sys.argv[1]]))"
     url, written = f"chdb://{tmp_path}/data", tmp_path / "report.html"

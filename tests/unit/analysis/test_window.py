@@ -106,7 +106,7 @@ class TestRecordedRuns:
         assert (distance_ns.min(axis=0) < 60 * MS).sum() >= 68
         assert (distance_ns.min(axis=1) >= 60 * MS).sum() <= 1
 
-    @pytest.mark.parametrize("window_s", [30, 10, 3])
+    @pytest.mark.parametrize("window_s", [10, *(pytest.param(other, marks=pytest.mark.sweep) for other in (30, 3))])
     def test_how_long_windows_are_changes_nothing(self, run: Run, window_s: int) -> None:
         one, other = (work(run.flows, run.topology, width).only for width in (60, window_s))
         np.testing.assert_array_equal(one.steps.end_ns, other.steps.end_ns)

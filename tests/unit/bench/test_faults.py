@@ -248,7 +248,7 @@ def test_service_looks_at_silence_before_its_window_closes() -> None:
     assert any(60 < at_s < 120 and not 70 <= at_s <= 75 for at_s in times_s) or len(times_s) > 3
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_missing_records_fail_no_interleaved_pipeline(caplog: pytest.LogCaptureFixture) -> None:
     """Of a link no message is left in some windows, and its ends are known by their other links."""
     made = generate(replace(Case("hole", 30.0, 21586).scenario(), phases=False))

@@ -14,17 +14,17 @@ from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
 @pytest.mark.parametrize(
     "family",
     [
-        "checkpoints",
-        "distributed-optimizer",
+        pytest.param("checkpoints", marks=pytest.mark.sweep),
+        pytest.param("distributed-optimizer", marks=pytest.mark.sweep),
         "distributed-optimizer-overlap",
         "evaluation",
         "pipeline-1f1b",
-        "pipeline-gpipe",
+        pytest.param("pipeline-gpipe", marks=pytest.mark.sweep),
         "pipeline-interleaved",
-        "pipeline-without-replicas",
+        pytest.param("pipeline-without-replicas", marks=pytest.mark.sweep),
         "pipeline-zero-bubble",
         "production",
-        "storage-hub",
+        pytest.param("storage-hub", marks=pytest.mark.sweep),
     ],
 )
 def test_idle_time_equals_truth_within_two_percent(family: str) -> None:

@@ -19,23 +19,23 @@ from prism_ch.simulate.network import Network
 from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
 
 FAMILIES_SEEN = (
-    "ddp-fused",
-    "ddp-bucketed",
     "distributed-optimizer-overlap",
-    "zero2",
     "zero3",
-    "pipeline-gpipe",
-    "pipeline-1f1b",
     "pipeline-interleaved",
     "pipeline-zero-bubble",
-    "pipeline-without-replicas",
     "tensor-across-servers",
     "experts",
     "context-ring",
-    "four-nics",
-    "evaluation",
     "production",
-    "production-staggered",
+    pytest.param("ddp-fused", marks=pytest.mark.sweep),
+    pytest.param("ddp-bucketed", marks=pytest.mark.sweep),
+    pytest.param("zero2", marks=pytest.mark.sweep),
+    pytest.param("pipeline-gpipe", marks=pytest.mark.sweep),
+    pytest.param("pipeline-1f1b", marks=pytest.mark.sweep),
+    pytest.param("pipeline-without-replicas", marks=pytest.mark.sweep),
+    pytest.param("four-nics", marks=pytest.mark.sweep),
+    pytest.param("evaluation", marks=pytest.mark.sweep),
+    pytest.param("production-staggered", marks=pytest.mark.sweep),
 )
 SWEEPS = PARAMS.replay.sweeps
 
