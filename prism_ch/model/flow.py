@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prism_ch.core.arrays import ROWS_AT_ONCE, Growing, blocks, distinct, order_by, run_starts
+from prism_ch.core.arrays import ROWS_AT_ONCE, Growing, blocks, distinct, order_by, run_numbers, run_starts
 from prism_ch.core.pairs import rows_between
 from prism_ch.model.columns import Bool, Columns, Int32, Int64, UInt8, UInt16, UInt32
 
@@ -80,12 +80,12 @@ class FlowBatch(Columns):
         """Return the number of each observation's 5-tuple, int64[n], from 0."""
         ports = (self.src_port.astype(np.int64) << 24) | (self.dst_port.astype(np.int64) << 8) | self.proto
         _, port = np.unique(ports, return_inverse=True)
-        _, ids = np.unique(self._pairs() * (int(port.max(initial=0)) + 1) + port, return_inverse=True)
+        _, ids = np.unique(run_numbers(self.src, self.dst) * (int(port.max(initial=0)) + 1) + port, return_inverse=True)
         return ids.astype(np.int64)
 
     def shared(self) -> Bool:
         """Mask the observations of 5-tuples that several exporters saw, bool[n]."""
-        shared = of_several(self._pairs(), self.exporter)
+        shared = of_several(run_numbers(self.src, self.dst), self.exporter)
         if shared.any():  # 5-tuples cost a sort, and where exporters share no pair they share none of these
             some = self.take(shared)
             shared[shared] = of_several(some.five_tuples(), some.exporter)
@@ -115,12 +115,6 @@ class FlowBatch(Columns):
         exporter = _renumbered(self.exporters, exporters)[self.exporter]
         way = _renumbered(self.ways, ways)[self.way]
         return replace(self, exporter=exporter, way=way, exporters=exporters, ways=ways)
-
-    def _pairs(self) -> Int64:
-        """Return the number of each observation's directed pair, int64[n], from 0."""
-        change = np.zeros(len(self), dtype=bool)
-        change[1:] = (self.src[1:] != self.src[:-1]) | (self.dst[1:] != self.dst[:-1])
-        return np.cumsum(change)
 
     @classmethod
     def concat(cls, batches: Iterable[FlowBatch]) -> FlowBatch:
