@@ -1,7 +1,7 @@
-"""Asks for every format that statements may name: python -m tests.every_format FOLDER [--parted].
+"""Asks for every format that statements may name: python tests/every_format.py FOLDER. A fault of the engine ends it.
 
-A fault of the engine ends it. Each type of a view's column is written in each format with all switches turned on; with
-`--parted` one view is, too, with each switch on while another is off, for any two of them.
+Each type of a view's column is written in each format with all switches turned on, and one view with each switch on
+while another is off, for any two of them.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def _of_all_types(store: Store) -> Iterator[str]:
         yield view
 
 
-def statements(store: Store, *, is_parted: bool) -> Iterator[str]:
+def statements(store: Store) -> Iterator[str]:
     """Yield statements without their format."""
     for view in _of_all_types(store):
         yield f"SELECT * FROM {view} LIMIT 3 {_ALL}"  # noqa: S608 - views of ours
-    for some in parted(_SWITCHES) if is_parted else ():
+    for some in parted(_SWITCHES):
         switches = ", ".join(f"{name} = 1" for name in some)
         yield f"SELECT * FROM timeline LIMIT 3 SETTINGS {switches}"  # noqa: S608 - settings of ours
     yield f"SELECT phase, max(job_id), count() FROM timeline GROUP BY phase WITH TOTALS {_ALL}"  # noqa: S608 - as above
@@ -60,7 +60,7 @@ def main() -> None:
     with connect(f"chdb://{sys.argv[1]}") as store:
         migrate(store)
         fill(store)
-        for statement in statements(store, is_parted="--parted" in sys.argv[2:]):
+        for statement in statements(store):
             for fmt in sorted(FORMATS):
                 sys.stderr.write(f"{statement} FORMAT {fmt}\n")
                 try:

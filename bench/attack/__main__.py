@@ -15,7 +15,6 @@ from bench.attack.target import Held, attacked
 TOGETHER = {
     "statements": memory.hostile_statements,
     "interference": tenants.interference,
-    "formats": tenants.formats,
     "bombs": memory.bombs,
     "connections": connections.silent_connections,
     "kills": ruin.kills,

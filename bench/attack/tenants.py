@@ -1,10 +1,9 @@
-"""Asks as a tenant who wants to learn of others, or to end the engine."""
+"""Asks as a tenant who wants to learn of others."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 
 from bench.attack.target import Held, Target
@@ -19,18 +18,5 @@ def interference(target: Target, until_s: float) -> list[Held]:
     return [
         Held(
             "a tenant's answers do not depend on others' rows", done.returncode == 0, "; ".join(lines[:1] + lines[-1:])
-        )
-    ]
-
-
-def formats(_: Target, __: float) -> list[Held]:
-    """Ask an engine beside the service for every format, with any two switches parted."""
-    with tempfile.TemporaryDirectory(prefix="prism-ch-") as folder:
-        command = [sys.executable, "-m", "tests.every_format", f"{folder}/data", "--parted"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    answers, last = done.stdout.strip(), "".join(done.stderr.splitlines()[-1:])
-    return [
-        Held(
-            "no format ends the engine", done.returncode == 0, f"{answers} answers" if answers else f"ended at: {last}"
         )
     ]

@@ -21,23 +21,21 @@ from tests.damage import (
     wrong,
 )
 from tests.e2e.commands import prism_ch_process
+from tests.sweeps import swept
 
 #: Damage that is done at once, and what the doctor names each by. One table of each that are mended alike, and one kind
 #: of blocks, which are made again whatever became of them: `make attack` tries the others, too, and each alone.
 TRIED = (
     {"data of flows": "of flows_log", "data of results": "of steps_log"},
-    pytest.param({"data of the ledger of windows": "of windows_log"}, marks=pytest.mark.sweep),
+    *swept({"data of the ledger of windows": "of windows_log"}),
     {
         "power cut in flows": "(broken-on-start)",
         "emptied revisions": "revisions has",
         "emptied topology": "topology: none",
     },
-    pytest.param(
-        {"detached part of flows": "of flows_log (detached)", "deleted part of results": "timeline_log"},
-        marks=pytest.mark.sweep,
-    ),
+    *swept({"detached part of flows": "of flows_log (detached)", "deleted part of results": "timeline_log"}),
     {"emptied arrivals": "arrivals of", "emptied blocks of steps": "rows of blocks"},
-    pytest.param({"definition of the view that makes blocks": "step_blocks_mv"}, marks=pytest.mark.sweep),
+    *swept({"definition of the view that makes blocks": "step_blocks_mv"}),
     {"definition of flows": "flows_log.sql"},
 )
 

@@ -185,7 +185,7 @@ def test_a_trace_is_the_same_however_it_is_read(
 def test_arrows_are_the_same_by_records_of_many_switches(new_url: NewUrl, tmp_path: Path) -> None:
     found = []
     for each in ("clean", "bad-exporter-200ms"):
-        made = simulate(tmp_path / each, new_url(), "--condition", each, "--steps", "20")
+        made = simulate(tmp_path / each, new_url(), "--condition", each)
         with connect(made.url) as store:
             job = str(store.scalar("SELECT job_id FROM jobs"))
         trace = shown(made, job, tmp_path / f"{each}.pftrace")

@@ -28,7 +28,7 @@ FLOWS, TOPOLOGY = RECORDED / NAME / "flows.parquet", RECORDED / NAME / "topology
 RUN = ("run", FLOWS, "--topology", TOPOLOGY)
 
 #: So many runs, one after another on one folder, are killed.
-KILLS = 2
+KILLS = 3
 
 
 @pytest.fixture(scope="module")

@@ -50,10 +50,11 @@ def test_sequences_of_uneven_length_are_nobodys_fault(production: Production) ->
 
 
 @pytest.mark.sweep
-def test_the_length_of_windows_changes_no_step(production: Production) -> None:
+@pytest.mark.parametrize("window_s", [30, 120])
+def test_the_length_of_windows_changes_no_step(production: Production, window_s: int) -> None:
     query = "SELECT endpoint, step, start_time, end_time FROM gpu_steps ORDER BY endpoint, step"
     with connect(production(60).url) as store:
         usual = store.rows(query)
-    with connect(production(30).url) as store:
+    with connect(production(window_s).url) as store:
         assert store.rows(query) == usual
     assert len(usual) == 43 * 128

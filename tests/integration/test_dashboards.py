@@ -14,6 +14,7 @@ from prism_ch.grafana.queries import Query, Selection, TimeRange, queries
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from tests.incidents import incident as wrong
+from tests.sweeps import swept
 from tools.dashboards import ask
 from tools.dashboards.check import Report, check, time_queries
 from tools.dashboards.sample import SMALL, fill
@@ -49,7 +50,7 @@ def test_every_query_answers_in_the_form_of_its_panel(filled: Store, uid: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("uid", [pytest.param("prism-tenant", marks=pytest.mark.sweep), "prism-incident"])
+@pytest.mark.parametrize("uid", ["prism-incident", *swept("prism-tenant")])
 def test_tenants_see_nothing_of_one_another(filled: Store, uid: str) -> None:
     answers = list(ask.ask_as_tenants(filled, uid, shipped_dashboards()[uid], EVERY))
     assert [problem for answer in answers for problem in answer.problems] == []

@@ -10,6 +10,7 @@ import pytest
 from prism_ch.grafana.client import Grafana
 from tests.grafana.forms import USER
 from tests.grafana.server import PASSWORD, TOKEN, FakeGrafana, fake_grafana
+from tests.sweeps import swept
 from tools import grafana_cycle
 from tools.grafana_cycle import STEPS, Cycle, CycleError, run, started
 
@@ -83,7 +84,7 @@ def others_pruned(_: FakeGrafana, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [pages_from_1, *(pytest.param(each, marks=pytest.mark.sweep) for each in (edits_overwritten, others_pruned))],
+    [pages_from_1, *swept(edits_overwritten, others_pruned)],
 )
 def test_cycle_fails_and_cleans_up_where_something_is_wrong(
     grafana: FakeGrafana, cycle: Cycle, monkeypatch: pytest.MonkeyPatch, fault: Callable[..., Any]

@@ -24,6 +24,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 
 from prism_ch.query.allowed import PARAMETERISED_VIEWS
 from tests.serving import PASSWORD, OwnEndpoint
+from tests.sweeps import swept
 
 ROLES = ["operator", "reader", "alpha"]
 FIVE_MILLION = "SELECT number AS n, number % 7 AS day, toString(number) AS text FROM numbers(5000000)"
@@ -222,7 +223,7 @@ def test_what_explorers_ask_is_answered(served: OwnEndpoint, role: str) -> None:
         assert role != "alpha" or "windows" not in answered.text, statement
 
 
-@pytest.mark.parametrize("role", [pytest.param("operator", marks=pytest.mark.sweep), "alpha"])
+@pytest.mark.parametrize("role", ["alpha", *swept("operator", "reader")])
 def test_every_table_is_reflected_with_its_columns(served: OwnEndpoint, role: str) -> None:
     engine = sqlalchemy.create_engine(f"clickhousedb://{role}:{PASSWORD}@127.0.0.1:{served.port}/{served.database}")
     everything = sqlalchemy.MetaData()

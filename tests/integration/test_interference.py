@@ -15,7 +15,7 @@ from tests.cookbook import OPERATORS_ONLY, examples
 from tests.interference import KNOWN, Statements, answers, columns, databases
 from tests.serving import OwnEndpoint
 
-_DRAWN = 20
+_DRAWN = 40
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from prism_ch.store.read import read_memory
 from prism_ch.store.topology import latest_load
 from prism_ch.worker import analyse
 from tests.contract import RESULTS, snapshot
+from tests.sweeps import swept
 
 PARAMS = Params()
 SETTINGS = Settings(window_s=20)
@@ -87,10 +88,9 @@ SCENARIOS = {
     "slow GPU": textbook(32, 2, 2, 4, step_s=0.5, duration_s=60, jobs=2, slow_gpu=(5, 2.0, 20, 70)),
     "checkpoints": FAMILIES["checkpoints"](62001),  # its first pause is an alarm until it comes again
 }
-_SWEPT = [pytest.param(name, marks=pytest.mark.sweep) for name in ("slow GPU", "checkpoints")]
 
 
-@pytest.mark.parametrize("name", ["restarts", *_SWEPT])
+@pytest.mark.parametrize("name", ["restarts", *swept("slow GPU", "checkpoints")])
 def test_kept_memory_is_what_the_database_tells(
     store: Store, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

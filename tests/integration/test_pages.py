@@ -25,6 +25,7 @@ from tests import traces
 from tests.hostile_job import fill_hostile
 from tests.pages import HOSTILE, Page, assert_rounded, read_page, style_digest
 from tests.serving import PASSWORD, Answered, OwnEndpoint, endpoint
+from tests.sweeps import swept
 from tests.two_tenants import ALPHA, BRAVO, fill
 
 _HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -269,7 +270,7 @@ def test_a_tenant_meets_nothing_of_another(two: OwnEndpoint, path: str) -> None:
     assert "Health of the service" not in _get(two, "/", "alpha").text
 
 
-@pytest.mark.parametrize("name", [*HOSTILE[:2], *(pytest.param(name, marks=pytest.mark.sweep) for name in HOSTILE[2:])])
+@pytest.mark.parametrize("name", [*HOSTILE[:2], *swept(*HOSTILE[2:])])
 def test_hostile_names_stay_names_on_every_page(hostile: OwnEndpoint, name: str) -> None:
     page = _page(hostile, "/", named=name[:200])
     assert name in {link["id"] for link in _links(page, "/job")}

@@ -20,6 +20,7 @@ from prism_ch.store import due_windows, ledger
 from prism_ch.store.client import Store
 from prism_ch.worker import analyse
 from tests.contract import RESULTS, snapshot
+from tests.sweeps import swept
 
 SETTINGS = Settings(url="chdb://unused")
 WINDOWS = 3
@@ -60,7 +61,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, stage: str, at_job: str, calls: set[
     monkeypatch.setattr(module, stage, fails)
 
 
-@pytest.mark.parametrize("stage", ["diagnose", pytest.param("divide_attempt", marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("stage", ["diagnose", *swept("divide_attempt")])
 def test_others_lose_nothing_by_a_job_that_fails(landed: Store, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     analyse(landed, SETTINGS)
     whole = snapshot(landed, *RESULTS)

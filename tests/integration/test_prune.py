@@ -26,6 +26,7 @@ from tests.integration.test_results import (
     window,
 )
 from tests.revisions import write_revisions
+from tests.sweeps import swept
 
 STORED = tuple(
     f"{name}_log"
@@ -112,8 +113,9 @@ def rows(store: Store, *tables: str) -> list[int]:
 
 
 @pytest.mark.slow
-def test_nobody_can_tell_that_it_was_pruned(store: Store) -> None:
-    last = publish(store, 1)
+@pytest.mark.parametrize("seed", [1, *swept(0)])
+def test_nobody_can_tell_that_it_was_pruned(store: Store, seed: int) -> None:
+    last = publish(store, seed)
     final = last // 2
     finish(store, final)
     store.command("INSERT INTO switch_1m_log (minute, sampler_address, flows) VALUES (now(), 'leaf-1', 1)")
@@ -178,12 +180,13 @@ def test_rows_that_were_never_published_go_after_a_day(store: Store) -> None:
 
 
 @pytest.mark.sweep
-def test_stopped_in_the_middle_it_is_completed_the_next_time(store: Store) -> None:
+@pytest.mark.parametrize("after", [1, 6])
+def test_stopped_anywhere_it_is_completed_the_next_time(store: Store, after: int) -> None:
     publish(store, 3)
     finish(store, 6)
     before = told(store)
     asked = iter(range(100))
-    stop: Callable[[], bool] = lambda: next(asked) >= len(STORED) + 8  # noqa: E731 - a counter is all it is
+    stop: Callable[[], bool] = lambda: next(asked) >= len(STORED) + 2 + after  # noqa: E731 - a counter is all it is
     prune(store, stop)
     assert told(store) == before
     prune(store)

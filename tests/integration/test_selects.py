@@ -16,6 +16,7 @@ from prism_ch.query.answer import answer, check_statement, run
 from prism_ch.query.gate import SyntaxUsageError
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
+from tests.sweeps import swept
 from tests.two_tenants import ALPHA, fill
 
 SELECTS = [
@@ -34,10 +35,11 @@ def filled(engine_folder: Path) -> Iterator[Store]:
         store.command("DROP DATABASE selects SYNC", use_database=False)
 
 
-def test_no_select_is_refused_for_its_syntax(filled: Store) -> None:
+@pytest.mark.parametrize("tenant", [ALPHA.name, *swept(None)])
+def test_no_select_is_refused_for_its_syntax(filled: Store, tenant: str | None) -> None:
     for line in SELECTS:
         sql = line.replace("{database}", filled.database)
-        checked = check_statement(filled, sql, tenant=ALPHA.name)
+        checked = check_statement(filled, sql, tenant=tenant)
         run(filled, checked, checked.format or "CSV")
 
 
@@ -63,13 +65,13 @@ def documented(store: Store) -> Iterator[str]:
 _STATEMENT = re.compile(r"(?:[^;'\"-]|'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|--[^\n]*|-)+")
 
 
-def test_no_documented_select_is_refused_for_its_syntax(filled: Store) -> None:
+@pytest.mark.parametrize("every", [4, *swept(1)])
+def test_no_documented_select_is_refused_for_its_syntax(filled: Store, every: int) -> None:
     """A tenant's statements are looked into as all others are, and further."""
     selects = list(documented(filled))
     assert len(selects) > 2000
     refused = []
-    # They change with the engine only, so a part of them is asked.
-    for sql in selects[::4]:
+    for sql in selects[::every]:
         try:
             check_statement(filled, sql, tenant=ALPHA.name)
         except SyntaxUsageError as error:

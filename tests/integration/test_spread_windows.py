@@ -85,7 +85,7 @@ def statuses(store: Store) -> list[str]:
 
 def test_any_number_of_workers_finds_what_one_process_does(landed: Store, local: Snapshot, spread: Cluster) -> None:
     with DaskExecutor(spread.address) as executor:
-        for number in (1, 3):
+        for number in (1, 2, 4):
             spread.add_workers(number - len(spread.alive))
             analyse(landed, SETTINGS, force=True, executor=executor)
             assert snapshot(landed, *TABLES) == local

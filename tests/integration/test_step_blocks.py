@@ -13,6 +13,7 @@ from prism_ch.store.statements import split_statements
 from tests.integration.test_prune import finish, publish
 from tests.integration.test_results import ENDPOINTS, revision, window
 from tests.revisions import write_revisions
+from tests.sweeps import swept
 
 _COLUMNS = "job_id, tenant, step, start_time, end_time, duration_s, complete"
 SINGLE = f"SELECT {_COLUMNS} FROM steps ORDER BY ALL"  # noqa: S608 - columns of this file
@@ -38,8 +39,9 @@ def delete(store: Store, where: str) -> None:
     store.command(f"ALTER TABLE step_blocks_log DELETE WHERE {where}", settings={"mutations_sync": 1})
 
 
-def test_blocks_hold_the_steps_that_count(store: Store) -> None:
-    last = publish(store, 1, WORKINGS)
+@pytest.mark.parametrize("seed", [1, *swept(0)])
+def test_blocks_hold_the_steps_that_count(store: Store, seed: int) -> None:
+    last = publish(store, seed, WORKINGS)
     assert store.rows(PACKED) == store.rows(SINGLE) != []
     finish(store, last // 2)
     before = store.rows(SINGLE)
@@ -73,7 +75,7 @@ def test_steps_written_before_there_were_blocks_are_packed(store: Store) -> None
         assert store.rows(PACKED) == packed
 
 
-@pytest.mark.parametrize("lost", ["revision > 5", pytest.param("job_id = 'a'", marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("lost", ["revision > 5", *swept("1", "job_id = 'a'")])
 def test_blocks_that_are_gone_are_named_and_made_again(store: Store, lost: str) -> None:
     publish(store, 1, WORKINGS)
     packed = store.rows("SELECT * EXCEPT written_at FROM step_blocks_log ORDER BY ALL")

@@ -25,6 +25,7 @@ from prism_ch.model.window import Window
 from prism_ch.simulate import generate
 from prism_ch.simulate.families import FAMILIES
 from prism_ch.simulate.job import Fault
+from tests.sweeps import swept
 from tests.unit.analysis.build import (
     BEGIN_NS,
     MB,
@@ -106,7 +107,7 @@ class TestRecordedRuns:
         assert (distance_ns.min(axis=0) < 60 * MS).sum() >= 68
         assert (distance_ns.min(axis=1) >= 60 * MS).sum() <= 1
 
-    @pytest.mark.parametrize("window_s", [10, *(pytest.param(other, marks=pytest.mark.sweep) for other in (30, 3))])
+    @pytest.mark.parametrize("window_s", [10, *swept(30, 3)])
     def test_how_long_windows_are_changes_nothing(self, run: Run, window_s: int) -> None:
         one, other = (work(run.flows, run.topology, width).only for width in (60, window_s))
         np.testing.assert_array_equal(one.steps.end_ns, other.steps.end_ns)
@@ -172,7 +173,8 @@ class TestFindingsOverWindows:
             (110, 119, "closed"),
         ]
 
-    def test_slow_group_is_one_finding_in_windows_of_few_steps(self) -> None:
+    @pytest.mark.parametrize("window_s", [min(WINDOWS_S), *swept(max(WINDOWS_S))])
+    def test_slow_group_is_one_finding_in_windows_of_few_steps(self, window_s: int) -> None:
         grid = [[2 * stage, 2 * stage + 1] for stage in range(5)]
         flows = job(grid, 100, 4000)
         slow = [
@@ -181,7 +183,7 @@ class TestFindingsOverWindows:
             else flow
             for flow in flows
         ]
-        results = work(batch(shaken(slow, 1, ms=0.2)), topology(10), min(WINDOWS_S))
+        results = work(batch(shaken(slow, 1, ms=0.2)), topology(10), window_s)
         (one,) = results.only.findings.values()
         assert (one.kind, one.subject) == ("slow_link", "10.0.104.0->10.0.105.0")  # all that the group has
         assert (one.first_step, one.last_step, one.status) == (70, 89, "closed")

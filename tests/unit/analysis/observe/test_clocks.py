@@ -255,10 +255,10 @@ class TestLanes:
         assert np.isnan(list(self.found(seen({"b": 0.2}, paths=self.RAILS)).values())).all()
 
     def test_nor_of_those_so_busy_that_something_always_agrees(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sightings, "_MAX_CANDIDATES", 5_000)
+        monkeypatch.setattr(sightings, "_MAX_CANDIDATES", 20_000)
         sizes, rng = range(MB, 17 * MB, MB), np.random.default_rng(1)
         alone = [
-            seen(paths={rail: path}, at_ms=np.repeat(rng.uniform(0, SPAN_MS, 4_000), 16).tolist(), sizes=sizes)
+            seen(paths={rail: path}, at_ms=np.repeat(rng.uniform(0, SPAN_MS, 10_000), 16).tolist(), sizes=sizes)
             for rail, path in self.RAILS.items()
         ]
         assert np.isnan(list(self.found(FlowBatch.concat(alone)).values())).all()

@@ -8,23 +8,26 @@ import pytest
 from bench.accuracy.replay import healthy, replay_table
 from prism_ch.analysis.replay.idle import measure_idle
 from prism_ch.simulate.families import FAMILIES
+from tests.sweeps import swept
 from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
 
 
 @pytest.mark.parametrize(
     "family",
     [
-        pytest.param("checkpoints", marks=pytest.mark.sweep),
-        pytest.param("distributed-optimizer", marks=pytest.mark.sweep),
         "distributed-optimizer-overlap",
         "evaluation",
         "pipeline-1f1b",
-        pytest.param("pipeline-gpipe", marks=pytest.mark.sweep),
         "pipeline-interleaved",
-        pytest.param("pipeline-without-replicas", marks=pytest.mark.sweep),
         "pipeline-zero-bubble",
         "production",
-        pytest.param("storage-hub", marks=pytest.mark.sweep),
+        *swept(
+            "checkpoints",
+            "distributed-optimizer",
+            "pipeline-gpipe",
+            "pipeline-without-replicas",
+            "storage-hub",
+        ),
     ],
 )
 def test_idle_time_equals_truth_within_two_percent(family: str) -> None:

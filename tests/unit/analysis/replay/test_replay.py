@@ -16,6 +16,7 @@ from prism_ch.simulate import Scenario
 from prism_ch.simulate.families import FAMILIES
 from prism_ch.simulate.job import Fault
 from prism_ch.simulate.network import Network
+from tests.sweeps import swept
 from tests.unit.analysis.replay.simulated import PARAMS, attempts, graph
 
 FAMILIES_SEEN = (
@@ -27,15 +28,17 @@ FAMILIES_SEEN = (
     "experts",
     "context-ring",
     "production",
-    pytest.param("ddp-fused", marks=pytest.mark.sweep),
-    pytest.param("ddp-bucketed", marks=pytest.mark.sweep),
-    pytest.param("zero2", marks=pytest.mark.sweep),
-    pytest.param("pipeline-gpipe", marks=pytest.mark.sweep),
-    pytest.param("pipeline-1f1b", marks=pytest.mark.sweep),
-    pytest.param("pipeline-without-replicas", marks=pytest.mark.sweep),
-    pytest.param("four-nics", marks=pytest.mark.sweep),
-    pytest.param("evaluation", marks=pytest.mark.sweep),
-    pytest.param("production-staggered", marks=pytest.mark.sweep),
+    *swept(
+        "ddp-fused",
+        "ddp-bucketed",
+        "zero2",
+        "pipeline-gpipe",
+        "pipeline-1f1b",
+        "pipeline-without-replicas",
+        "four-nics",
+        "evaluation",
+        "production-staggered",
+    ),
 )
 SWEEPS = PARAMS.replay.sweeps
 
