@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from prism_ch.analysis.roles.links import Links
+from prism_ch.analysis.roles.links import Links, find_links, link_classes
+from prism_ch.analysis.roles.routed import routed_bursts, settled_sizes, sizes_of_pairs
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import distinct
 from prism_ch.core.search import group_search
-from prism_ch.model.columns import Bool, Float64, Int32, Int64, UInt8
+from prism_ch.model.columns import Bool, Float64, Int32, UInt8
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.result import CP, DP, EP, TP
 from prism_ch.model.traffic import Traffic
@@ -24,6 +25,27 @@ def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective:
     """Identify every burst on a collective link as DP, EP, CP or TP, uint8[n].
 
     Parameters: `traffic`, the steady bursts; `links` and their `classes` int32[k]; `collective` bool[k]. DP elsewhere.
+    What routers send is told by its sizes (see `routed`), and the rest by how often it moves.
+    """
+    kind = np.full(len(traffic), DP, dtype=np.uint8)
+    link = links.of_pair[traffic.pair]
+    rows = np.flatnonzero(collective[link])
+    if len(rows) == 0:
+        return kind
+    line = links.joined(collective)[links.low]
+    kind[rows[routed_bursts(traffic.take(rows), line[link[rows]], params)]] = EP
+    rest = kind == DP
+    if rest.all():
+        return _kinds_by_rate(traffic, links, classes, collective, params)
+    left = traffic.take(rest)
+    links = find_links(left)
+    collective = collective & (links.bursts.max(axis=0) > 0)
+    kind[rest] = _kinds_by_rate(left, links, link_classes(links, params), collective, params)
+    return kind
+
+
+def _kinds_by_rate(traffic: Traffic, links: Links, classes: Int32, collective: Bool, params: IdentifyParams) -> UInt8:
+    """Identify bursts as `collective_kinds` does, by how often links move data.
 
     1. If all collective links move data equally often there is one collective, and it closes the step; or there are
        two over the same ranks, as where there are as many experts as replicas, and bursts differ in size.
@@ -32,8 +54,6 @@ def collective_kinds(traffic: Traffic, links: Links, classes: Int32, collective:
     4. Its bursts that belong to what other pairs reduce, closing or earlier, are DP all the same.
     """
     kind = np.full(len(traffic), DP, dtype=np.uint8)
-    if not collective.any():
-        return kind
     rate = robust.median_by(classes, links.bursts.max(axis=0))[classes]
     line = links.joined(collective)[links.low]
     link = links.of_pair[traffic.pair]
@@ -94,7 +114,7 @@ def _are_buckets(traffic: Traffic, line: Int32, rows: Bool, closing: intervals.M
     usual = robust.median_by(pair, payload.astype(np.float64), len(most))
     if (most >= params.inner_size_gap * usual)[pair].mean() <= params.half:
         return False
-    size, largest, narrow = _sizes(pair, payload, params)
+    size, largest, narrow = sizes_of_pairs(pair, payload, params)
     sizes, spans = len(largest), len(closing.group) + 1
     span = group_search(closing.group, closing.start, line[rows], traffic.start_ns[rows])
     cell, count = np.unique(size.astype(np.int64) * spans + span, return_counts=True)
@@ -117,18 +137,6 @@ def _of_context_ring(pair: Int32, size: Float64, params: IdentifyParams) -> Bool
     lowest, highest = (robust.quantile_by(pair, size, end, pairs) for end in (0.0, 1.0))
     is_twice = np.abs(highest / lowest - 2) <= 2 * params.size_spread
     return np.asarray((is_twice & (np.bincount(pair) == 2))[pair])
-
-
-def _sizes(pair: Int32, payload: Int64, params: IdentifyParams) -> tuple[Int32, Float64, Bool]:
-    """Return the size of each burst among those of its pair, int32[n].
-
-    Returns as well the largest burst of each size, float64[sizes], and which are no chain of many, bool[sizes].
-    """
-    size = robust.size_classes(payload, params.same_size, pair)
-    smallest, largest = np.full(int(size.max()) + 1, np.inf), np.zeros(int(size.max()) + 1)
-    np.minimum.at(smallest, size, payload)
-    np.maximum.at(largest, size, payload)
-    return size, largest, largest < (1 + params.size_spread) * smallest
 
 
 def _much_larger(traffic: Traffic, params: IdentifyParams) -> Bool:
@@ -213,10 +221,8 @@ def _name(traffic: Traffic, rows: Bool, params: IdentifyParams) -> int:
     always.
     """
     pair, payload = traffic.pair[rows], traffic.payload[rows]
-    size, _, narrow = _sizes(pair, payload, params)
-    count = np.bincount(size)
-    often = np.maximum(params.stray_share * np.bincount(pair), params.stray_sizes)[pair]
-    settled = narrow[size] & (count[size] > often)
+    size, _, narrow = sizes_of_pairs(pair, payload, params)
+    settled = settled_sizes(pair, size, narrow, params)
     if settled.mean() < params.half:
         return EP
     sizes_a_pair = len(distinct(size[settled])) / len(distinct(pair[settled]))

@@ -34,6 +34,9 @@ class IdentifyParams(SharedParams):
     #: An inner collective fills this share of the time between two closings; gradients reduced during the backward
     #: fill two thirds.
     inner_coverage: float = 0.75
+    #: A burst is compared with so many that begin before it, and as many after: most edges of a ring begin together,
+    #: and what a router sends is like one of eight by accident in a few of a hundred.
+    like_neighbours: int = 4
     #: A size that a pair moves no more often than this is a stray: twice may be by accident.
     stray_sizes: int = 2
     #: Half way between the one size that a tensor group reduces and the two of a context ring: means over pairs.

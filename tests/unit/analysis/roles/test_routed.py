@@ -1,0 +1,119 @@
+"""Routed traffic: what a router sends differs from pair to pair, and what a collective moves does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prism_ch.analysis.roles.roles import identify
+from prism_ch.analysis.roles.routed import routed_bursts
+from prism_ch.model.columns import Bool
+from prism_ch.model.params import IdentifyParams
+from prism_ch.model.result import PAIR_KINDS
+from prism_ch.model.traffic import Traffic
+from tests.unit.analysis.build import MB, Flow, every, ring, traffic
+
+PARAMS = IdentifyParams()
+STEPS = every(2000, 12, 1900)
+#: Two groups of experts, in one group of replicas.
+GROUPS = (range(4), range(4, 8))
+GRADIENTS = 60 * MB
+
+
+def exchanges(times: int) -> list[Flow]:
+    """What the experts of each group exchange so often in a step, with every member something else."""
+    chance = np.random.default_rng(1)
+    return [
+        Flow(src, dst, end - 1700 + 1500 * number / times, 15, int(20 * MB * chance.uniform(0.7, 1.3)))
+        for end in STEPS
+        for number in range(times)
+        for group in GROUPS
+        for src in group
+        for dst in group
+        if src != dst
+    ]
+
+
+def gradients(*before_ms: float, size: int = GRADIENTS) -> list[Flow]:
+    """What all replicas reduce so long before each step ends, around a ring."""
+    return [flow for apart in before_ms for flow in ring(range(8), [end - apart for end in STEPS], size=size)]
+
+
+def routed(flows: Sequence[Flow]) -> Bool:
+    seen = traffic(flows)
+    return routed_bursts(seen, np.zeros(len(seen), dtype=np.int32), PARAMS)
+
+
+def named(flows: Sequence[Flow]) -> tuple[Traffic, list[str]]:
+    seen = traffic(flows)
+    found = identify(seen, np.ones(len(seen.pair_src), dtype=bool), PARAMS)
+    return seen, [PAIR_KINDS[kind] for kind in found.burst]
+
+
+def kinds_by_size(flows: Sequence[Flow]) -> dict[str, set[str]]:
+    """The kinds of bursts that are small, as those between experts, and of all larger ones."""
+    seen, kinds = named(flows)
+    is_small = (seen.payload < 30 * MB).tolist()
+    pairs = list(zip(kinds, is_small, strict=True))
+    return {"small": {kind for kind, small in pairs if small}, "large": {kind for kind, small in pairs if not small}}
+
+
+@pytest.mark.parametrize("times", [1, 2, 4, 24])
+def test_experts_are_known_however_seldom_they_exchange(times: int) -> None:
+    assert kinds_by_size(gradients(0, 100) + exchanges(times)) == {"small": {"EP"}, "large": {"DP"}}
+
+
+def test_exchange_that_runs_into_gradients_is_part_of_them() -> None:
+    chance = np.random.default_rng(4)
+    joined = [
+        replace(flow, size=flow.size + int(20 * MB * chance.uniform(0.2, 3.0))) if flow.dst % 4 else flow
+        for flow in gradients(0, 100)
+    ]
+    assert kinds_by_size(joined + exchanges(2)) == {"small": {"EP"}, "large": {"DP"}}
+
+
+def test_bucket_as_small_as_an_exchange_is_known_by_its_like() -> None:
+    seen, kinds = named(gradients(0) + gradients(150, size=22 * MB) + exchanges(2))
+    of_bucket = {kind for kind, size in zip(kinds, seen.payload.tolist(), strict=True) if size == 22 * MB}
+    assert of_bucket == {"DP"}
+    assert kinds.count("EP") > 0.95 * len(exchanges(2))
+
+
+def test_size_that_is_another_s_by_accident_is_routed() -> None:
+    seen, kinds = named(
+        gradients(0)
+        + [replace(flow, size=20 * MB) if flow.src < 2 and flow.start_ms < 4000 else flow for flow in exchanges(2)]
+    )
+    assert {kind for kind, size in zip(kinds, seen.payload.tolist(), strict=True) if size < 30 * MB} == {"EP"}
+
+
+def test_gradients_cut_otherwise_on_some_pairs_are_not_routed() -> None:
+    chance = np.random.default_rng(5)
+    pieces = [
+        replace(
+            flow,
+            start_ms=flow.start_ms + begin * flow.length_ms,
+            length_ms=(end - begin) * flow.length_ms,
+            size=int((end - begin) * flow.size),
+        )
+        for flow in gradients(0, 500, 1000)
+        for cut in [chance.uniform(0.1, 0.9)]
+        for begin, end in ((0.0, cut), (cut, 1.0))
+    ]
+    whole = [flow for flow in gradients(0, 500, 1000) if flow.src % 4]
+    assert not routed([*whole, *(piece for piece in pieces if piece.src % 4 == 0)]).any()
+
+
+def test_nothing_is_routed_where_records_show_no_like() -> None:
+    chance = np.random.default_rng(6)
+    flows = gradients(0, 100) + exchanges(2)
+    assert routed(flows).any()
+    sampled = [replace(flow, size=int(flow.size * chance.uniform(0.7, 1.3))) for flow in flows]
+    assert not routed(sampled).any()
+
+
+def test_no_bursts() -> None:
+    assert len(named([])[1]) == 0
