@@ -50,7 +50,8 @@ def _kinds_by_rate(traffic: Traffic, links: Links, classes: Int32, collective: B
     1. If all collective links move data equally often there is one collective, and it closes the step; or there are
        two over the same ranks, as where there are as many experts as replicas, and bursts differ in size.
     2. Else the links that move data least often, in each set of joined endpoints, close the step.
-    3. A class of more frequent links is inner if it fills the time between two closings.
+    3. A class of more frequent links is inner if it fills the time between two closings, unless with others as
+       frequent it joins what the closing links join only in parts.
     4. Its bursts that belong to what other pairs reduce, closing or earlier, are DP all the same.
     """
     kind = np.full(len(traffic), DP, dtype=np.uint8)
@@ -70,7 +71,12 @@ def _kinds_by_rate(traffic: Traffic, links: Links, classes: Int32, collective: B
     closing = _closings(traffic, line[link], closes[link] & on_collective, closing_rate[link], params)
     inner = []
     for number in np.unique(classes[collective & ~closes]):
-        rows = on_collective & (classes == number)[link] & ~closes[link]
+        mine = collective & (classes == number) & ~closes
+        often = rate[mine].max()
+        as_often = (rate < params.inner_rate * often) & (often < params.inner_rate * rate)
+        if _spans(links, collective & ~closes & as_often, closes, params):
+            continue
+        rows = on_collective & mine[link]
         if _coverage(traffic, line[link], rows, closing) >= params.inner_coverage:
             inner.append(rows)
             kind[rows] = _name(traffic, rows, params)
@@ -81,6 +87,18 @@ def _kinds_by_rate(traffic: Traffic, links: Links, classes: Int32, collective: B
     for rows in inner:
         kind[rows & _closing_too(traffic, line[link], rows, reduced, params)] = DP
     return kind
+
+
+def _spans(links: Links, mine: Bool, closes: Bool, params: IdentifyParams) -> bool:
+    """Return whether masked links join sets of endpoints that the closing links join.
+
+    The gradients of one expert are reduced once a step by a part of the replicas; all of them reduce the other
+    gradients, in many buckets perhaps. What goes on inside an operation joins fewer replicas, or other ranks.
+    """
+    whole, part = links.joined(mine), links.joined(closes)
+    inside = closes & (whole[links.low] == whole[links.high])
+    parts, wholes = (len(distinct(label[links.low[inside]])) for label in (part, whole))
+    return parts > wholes and bool(inside[closes].mean() > params.half)
 
 
 def _dwarfed(traffic: Traffic, line: Int32, on_collective: Bool, params: IdentifyParams) -> Bool:

@@ -115,5 +115,13 @@ def test_nothing_is_routed_where_records_show_no_like() -> None:
     assert not routed(sampled).any()
 
 
+def test_gradients_of_experts_make_no_others_inner() -> None:
+    """Gradients of experts are reduced once a step, by fewer ranks than those of all, which are in many buckets."""
+    of_experts = [flow for one in range(4) for flow in ring([one, one + 4], STEPS, size=90 * MB)]
+    of_all = gradients(*range(200, 1900, 200))
+    found = kinds_by_size(of_experts + of_all + exchanges(8))
+    assert found == {"small": {"EP"}, "large": {"DP"}}
+
+
 def test_no_bursts() -> None:
     assert len(named([])[1]) == 0
