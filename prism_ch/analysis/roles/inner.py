@@ -55,6 +55,8 @@ def _kinds_by_rate(traffic: Traffic, links: Links, classes: Int32, collective: B
     4. Its bursts that belong to what other pairs reduce, closing or earlier, are DP all the same.
     """
     kind = np.full(len(traffic), DP, dtype=np.uint8)
+    if not collective.any():
+        return kind
     rate = robust.median_by(classes, links.bursts.max(axis=0))[classes]
     line = links.joined(collective)[links.low]
     link = links.of_pair[traffic.pair]

@@ -24,7 +24,7 @@ def routed_bursts(traffic: Traffic, line: Int32, params: IdentifyParams) -> Bool
        ways. That in such records the like shows at all must be known from other pairs of the line.
     2. Uneven pairs whose largest bursts are about as large as those of any of them carry nothing else.
     3. Other pairs of the line carry gradients as well. Of what is no larger there, a size that others move the like of
-       again and again is not routed.
+       again and again is not routed, nor any that others do where a pair would be left with nothing else.
     """
     pair, pairs, payload = traffic.pair, len(traffic.pair_src), traffic.payload
     size, _, narrow = sizes_of_pairs(pair, payload, params)
@@ -45,7 +45,9 @@ def routed_bursts(traffic: Traffic, line: Int32, params: IdentifyParams) -> Bool
     by_accident = _share_of(size, payload, is_like, int(size.max()) + 1) < params.stray_share
     by_accident |= np.bincount(size[is_like], minlength=len(by_accident)) < params.min_count
     others = ~alone & (payload <= most) & (~is_like | by_accident[size])
-    return alone | others
+    nothing_else = np.bincount(pair[others], minlength=pairs) == np.bincount(pair, minlength=pairs)
+    others &= ~(is_like & (nothing_else & (alike > params.half))[pair])
+    return np.asarray(alone | others)
 
 
 def settled_sizes(pair: Int32, size: Int32, narrow: Bool, params: IdentifyParams) -> Bool:

@@ -82,6 +82,11 @@ def test_bucket_as_small_as_an_exchange_is_known_by_its_like() -> None:
     assert kinds.count("EP") > 0.95 * len(exchanges(2))
 
 
+def test_small_gradients_of_a_few_steps_are_not_routed() -> None:
+    flows = [flow for flow in gradients(0, 100, size=32 * MB) + exchanges(2) if flow.start_ms < 6000]
+    assert kinds_by_size(flows) == {"small": {"EP"}, "large": {"DP"}}
+
+
 def test_size_that_is_another_s_by_accident_is_routed() -> None:
     seen, kinds = named(
         gradients(0)
