@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import intervals, robust
+from prism_ch.core.arrays import run_lengths, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.traffic import Traffic
@@ -19,9 +20,10 @@ def routed_bursts(traffic: Traffic, line: Int32, params: IdentifyParams) -> Bool
 
     Parameters: `line` int32[n], the set of joined endpoints that each burst is of.
 
-    1. A pair is uneven if most of its payload varies in size and other pairs of its line hardly ever move the like:
-       neither burst by burst nor in all while the line is busy, as bursts of one collective may be cut in different
-       ways. That in such records the like shows at all must be known from other pairs of the line.
+    1. A pair is uneven if most of its payload varies in size, not just as some of it was lost, and other pairs of its
+       line hardly ever move the like: neither burst by burst nor in all while the line is busy, as bursts of one
+       collective may be cut in different ways. That in such records the like shows at all must be known from other
+       pairs of the line.
     2. Uneven pairs whose largest bursts are about as large as those of any of them carry nothing else.
     3. Other pairs of the line carry gradients as well. Of what is no larger there, a size that others move the like of
        again and again is not routed, nor any that others do where a pair would be left with nothing else.
@@ -29,6 +31,7 @@ def routed_bursts(traffic: Traffic, line: Int32, params: IdentifyParams) -> Bool
     pair, pairs, payload = traffic.pair, len(traffic.pair_src), traffic.payload
     size, _, narrow = sizes_of_pairs(pair, payload, params)
     varied = _share_of(pair, payload, settled_sizes(pair, size, narrow, params), pairs) < params.half
+    varied &= ~_repeats_one_size(traffic, params)
     if not varied[pair].any():
         return np.zeros(len(pair), dtype=np.bool_)
     is_like = _like_neighbours(traffic, line, params)
@@ -69,6 +72,20 @@ def sizes_of_pairs(pair: Int32, payload: Int64, params: IdentifyParams) -> tuple
     np.minimum.at(smallest, size, payload)
     np.maximum.at(largest, size, payload)
     return size, largest, largest < (1 + params.size_spread) * smallest
+
+
+def _repeats_one_size(traffic: Traffic, params: IdentifyParams) -> Bool:
+    """Mask the pairs that move one size, to the byte, again and again, bool[pairs].
+
+    Where packets are lost sizes vary, but of those bursts that lost none. Experts send back what they are sent, forward
+    and backward, and then something else.
+    """
+    order = np.lexsort((traffic.payload, traffic.pair))
+    pair = traffic.pair[order]
+    first = run_starts(pair, traffic.payload[order])
+    most = np.zeros(len(traffic.pair_src), dtype=np.int64)
+    np.maximum.at(most, pair[first], run_lengths(first, len(pair)))
+    return np.asarray(most > np.maximum(params.stray_share * traffic.counts_of_pairs(), params.enough))
 
 
 def _like_neighbours(traffic: Traffic, line: Int32, params: IdentifyParams) -> Bool:

@@ -112,6 +112,17 @@ def test_gradients_cut_otherwise_on_some_pairs_are_not_routed() -> None:
     assert not routed([*whole, *(piece for piece in pieces if piece.src % 4 == 0)]).any()
 
 
+def test_gradients_of_lost_packets_are_not_routed() -> None:
+    """Two replicas more have more channels, and a good part of what those move is lost."""
+    chance = np.random.default_rng(7)
+    lossy = [
+        replace(flow, size=int(flow.size * min(1.0, chance.uniform(0.7, 1.15))))
+        for apart in (0, 100)
+        for flow in ring([8, 9], [end - apart for end in STEPS], size=2 * GRADIENTS)
+    ]
+    assert not routed(gradients(0, 100) + lossy).any()
+
+
 def test_nothing_is_routed_where_records_show_no_like() -> None:
     chance = np.random.default_rng(6)
     flows = gradients(0, 100) + exchanges(2)
