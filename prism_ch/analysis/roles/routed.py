@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from prism_ch.core import intervals, robust
-from prism_ch.core.arrays import run_lengths, run_starts
 from prism_ch.model.columns import Bool, Float64, Int32, Int64
 from prism_ch.model.params import IdentifyParams
 from prism_ch.model.traffic import Traffic
@@ -48,7 +47,7 @@ def routed_bursts(traffic: Traffic, line: Int32, params: IdentifyParams) -> Bool
     by_accident = _share_of(size, payload, is_like, int(size.max()) + 1) < params.stray_share
     by_accident |= np.bincount(size[is_like], minlength=len(by_accident)) < params.min_count
     others = ~alone & (payload <= most) & (~is_like | by_accident[size])
-    nothing_else = np.bincount(pair[others], minlength=pairs) == np.bincount(pair, minlength=pairs)
+    nothing_else = np.bincount(pair[others], minlength=pairs) == traffic.counts_of_pairs()
     others &= ~(is_like & (nothing_else & (alike > params.half))[pair])
     return np.asarray(alone | others)
 
@@ -80,11 +79,9 @@ def _repeats_one_size(traffic: Traffic, params: IdentifyParams) -> Bool:
     Where packets are lost sizes vary, but of those bursts that lost none. Experts send back what they are sent, forward
     and backward, and then something else.
     """
-    order = np.lexsort((traffic.payload, traffic.pair))
-    pair = traffic.pair[order]
-    first = run_starts(pair, traffic.payload[order])
+    same = robust.size_classes(traffic.payload, 0.0, traffic.pair)
     most = np.zeros(len(traffic.pair_src), dtype=np.int64)
-    np.maximum.at(most, pair[first], run_lengths(first, len(pair)))
+    np.maximum.at(most, traffic.pair, np.bincount(same)[same])
     return np.asarray(most > np.maximum(params.stray_share * traffic.counts_of_pairs(), params.enough))
 
 
@@ -103,7 +100,7 @@ def _like_neighbours(traffic: Traffic, line: Int32, params: IdentifyParams) -> B
             others[ends] += other
             like[ends] += is_like
     found = np.empty(len(order), dtype=np.bool_)
-    found[order] = (like > 0) & (like > params.stray_share * others)
+    found[order] = like > params.stray_share * others
     return found
 
 
@@ -121,8 +118,7 @@ def _like_moments(traffic: Traffic, line: Int32, params: IdentifyParams) -> Floa
     scale = np.sort(at)
     like = np.searchsorted(scale, at + params.same_size, "right") - np.searchsorted(scale, at - params.same_size)
     others = np.bincount(moment)[moment] - 1
-    is_like = (like > 1) & (like - 1 > params.stray_share * others)
-    known = others > 0
+    known, is_like = others > 0, like - 1 > params.stray_share * others
     return _share_of(cell[known] % pairs, payload[known], is_like[known], pairs)
 
 
