@@ -144,14 +144,19 @@ def build_graph(
 
 
 def _messages(traffic: Traffic, kinds: PairKinds, where: _Layout) -> tuple[dict[tuple[int, int], Turns], Int64]:
-    """Read the messages of pipelines by stages. Returns also their pairs, rows of the division, int64[2, p]."""
+    """Read the messages of pipelines from stage to stage.
+
+    Returns also their pairs, rows of the division, int64[2, p]. Those within a stage, as where records do not tell two
+    apart, show nothing that one waits for.
+    """
     if not (kinds.burst == PP).any():
         return {}, np.empty((2, 0), dtype=np.int64)
     pipeline = kinds.of_kind(traffic, PP)
     sides = np.stack([where.division.rows_of(side) for side in (pipeline.pair_src, pipeline.pair_dst)])
     code = where.role[sides[0]] * where.roles + where.role[sides[1]]
     turns = read_turns(pipeline, where.division, where.base_ns, code)
-    return {divmod(number, where.roles): one for number, one in turns.items()}, sides
+    by_link = {divmod(number, where.roles): one for number, one in turns.items()}
+    return {link: one for link, one in by_link.items() if link[0] != link[1]}, sides
 
 
 def _units(

@@ -7,6 +7,7 @@ import pytest
 
 from bench.accuracy.faults.cases import Case
 from bench.accuracy.replay import faulty
+from prism_ch.analysis.replay.attempts import graph_of
 from prism_ch.analysis.replay.causes import balanced, find_cause, slower, without
 from prism_ch.analysis.replay.draft import INPUT, OWN
 from prism_ch.analysis.replay.graph import ExecutionGraph
@@ -46,6 +47,16 @@ SWEEPS = PARAMS.replay.sweeps
 def scenario(family: str, fault: Fault | None = None, seed: int = 3) -> Scenario:
     drawn = FAMILIES[family](seed)
     return replace(drawn, phases=False, faults=() if fault is None else (fault,))
+
+
+def test_messages_within_a_stage_are_left_out() -> None:
+    """Where two stages are taken for one, nothing tells what their messages are for."""
+    [seen] = attempts(scenario("pipeline-interleaved"))
+    groups = seen.attempt.groups
+    merged = replace(groups, pp_stage=groups.pp_stage // 2)
+    built = graph_of(replace(seen, attempt=replace(seen.attempt, groups=merged)))
+    assert built is not None
+    assert built.pairs.shape == graph(scenario("pipeline-interleaved")).pairs.shape
 
 
 def moving(built: ExecutionGraph, *rows: int) -> Bool:
