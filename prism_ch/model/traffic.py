@@ -96,6 +96,14 @@ class Traffic:
         """Return the pairs that have a burst, int64[k], rising."""
         return self.pair[run_starts(self.pair)].astype(np.int64)
 
+    def with_pairs_in_parts(self, second: Bool) -> Traffic:
+        """Return it with two pairs for each, the second of the masked bursts.
+
+        Parameters: `second` bool[n], the last ones of each pair.
+        """
+        twice = np.arange(len(self.pair_src)).repeat(2)
+        return _numbered(self, 2 * self.pair + second, twice)
+
     def without_silent_pairs(self) -> Traffic:
         """Return it with the pair table cut down to the pairs that have a burst."""
         pairs = self.moving_pairs()
@@ -118,7 +126,7 @@ class Traffic:
         )
 
 
-def _numbered(traffic: Traffic, pair: Int64, pairs: Bool | Int64) -> Traffic:
+def _numbered(traffic: Traffic, pair: Int32 | Int64, pairs: Bool | Int64) -> Traffic:
     """Return bursts with some of the pairs, by which they are numbered anew."""
     return replace(
         traffic,

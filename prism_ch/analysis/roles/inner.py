@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from prism_ch.analysis.roles.links import Links, find_links, link_classes
-from prism_ch.analysis.roles.routed import routed_bursts, settled_sizes, sizes_of_pairs
+from prism_ch.analysis.roles.routed import much_larger, routed_bursts, settled_sizes, sizes_of_pairs
 from prism_ch.core import intervals, robust
 from prism_ch.core.arrays import distinct
 from prism_ch.core.search import group_search
@@ -110,7 +110,7 @@ def _dwarfed(traffic: Traffic, line: Int32, on_collective: Bool, params: Identif
     the same lines, are many, and fill the time in between; else there is but one collective, and nothing is masked. Nor
     is it if those are buckets of gradients.
     """
-    closes = on_collective & _much_larger(traffic, params)
+    closes = on_collective & much_larger(traffic, params)
     if not closes.any():
         return closes
     rate = np.bincount(traffic.pair[closes], minlength=len(traffic.pair_src)).astype(np.float64)
@@ -157,22 +157,6 @@ def _of_context_ring(pair: Int32, size: Float64, params: IdentifyParams) -> Bool
     lowest, highest = (robust.quantile_by(pair, size, end, pairs) for end in (0.0, 1.0))
     is_twice = np.abs(highest / lowest - 2) <= 2 * params.size_spread
     return np.asarray((is_twice & (np.bincount(pair) == 2))[pair])
-
-
-def _much_larger(traffic: Traffic, params: IdentifyParams) -> Bool:
-    """Mask the few bursts of each pair above a wide gap between its sizes, bool[n]."""
-    order = np.lexsort((traffic.payload, traffic.pair))
-    pair, payload = traffic.pair[order], traffic.payload[order].astype(np.float64)
-    times = np.append(payload[1:] / np.maximum(payload[:-1], 1), 1.0)
-    times[:-1][pair[1:] != pair[:-1]] = 1.0
-    count = np.bincount(pair, minlength=len(traffic.pair_src))
-    last = np.cumsum(count)
-    place = np.arange(len(pair)) - (last - count)[pair]  # how many of the pair are smaller
-    few = place + 1 >= params.inner_rate * (count[pair] - place - 1)
-    from_size = np.full(len(count), np.inf)
-    gap = np.flatnonzero(few & (times >= params.inner_size_gap))
-    np.minimum.at(from_size, pair[gap], payload[gap + 1] if len(gap) else payload[:0])
-    return np.asarray(traffic.payload >= from_size[traffic.pair])
 
 
 def _closings(traffic: Traffic, line: Int32, rows: Bool, rate: Float64, params: IdentifyParams) -> intervals.Merged:

@@ -66,6 +66,20 @@ def test_experts_are_known_however_seldom_they_exchange(times: int) -> None:
     assert kinds_by_size(gradients(0, 100) + exchanges(times)) == {"small": {"EP"}, "large": {"DP"}}
 
 
+def test_experts_that_are_all_replicas_are_known_by_sizes() -> None:
+    """Every pair carries both; the exchanges fill less than the time of a step, and some are like others by chance."""
+    chance = np.random.default_rng(3)
+    exchanged = [
+        Flow(src, (src + 1) % 8, end - before_ms + 60 * number, 15, int(20 * MB * chance.normal(1, 0.1)))
+        for end in STEPS
+        for before_ms in (1700, 600)
+        for number in range(4)
+        for src in range(8)
+    ]
+    flows = gradients(0, size=4000 * MB) + exchanged
+    assert kinds_by_size(flows) == {"small": {"EP"}, "large": {"DP"}}
+
+
 def test_exchange_that_runs_into_gradients_is_part_of_them() -> None:
     chance = np.random.default_rng(4)
     joined = [
@@ -110,6 +124,28 @@ def test_gradients_cut_otherwise_on_some_pairs_are_not_routed() -> None:
     ]
     whole = [flow for flow in gradients(0, 500, 1000) if flow.src % 4]
     assert not routed([*whole, *(piece for piece in pieces if piece.src % 4 == 0)]).any()
+
+
+def test_stray_bursts_beside_gradients_are_not_routed() -> None:
+    """Sampled: sizes are known to some percent. One burst of some pairs is several that ran into one another."""
+    chance = np.random.default_rng(8)
+    flows = [flow for before, size in ((0, 60), (400, 130)) for flow in gradients(before, size=size * MB)]
+    sampled = [replace(flow, size=int(flow.size * chance.normal(1, 0.06))) for flow in flows]
+    for row, size in ((0, 900), (1, 900), (2, 900), (3, 1400)):
+        sampled[row] = replace(sampled[row], size=size * MB)
+    assert not routed(sampled).any()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sampled_sizes_that_are_like_any_other_are_not_routed(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    sampled = [replace(flow, size=int(flow.size * chance.normal(1, 0.022))) for flow in gradients(0, 500, 1000, 1500)]
+    assert not routed(sampled).any()
+
+
+def test_what_no_other_pair_moves_anything_beside_is_not_routed() -> None:
+    chance = np.random.default_rng(9)
+    assert not routed([Flow(0, 1, at, 40, int(MB * chance.uniform(1, 9))) for at in every(100, 40)]).any()
 
 
 def test_gradients_of_lost_packets_are_not_routed() -> None:
