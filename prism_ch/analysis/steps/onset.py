@@ -80,8 +80,9 @@ def _share_of_first_step(sequences: Sequences, cut: _Cut, background: Background
     begins_after = np.full(len(sequences), nobody)
     np.minimum.at(begins_after, background.line, background.after)
     alone = (begins_after >= over) & (begins_after < nobody)
-    shows = alone & (opening < 1 - 2 * params.size_spread)
-    if shows.mean() < params.half or np.count_nonzero(alone & ~shows) > params.little * len(shows):
+    whole = opening >= 1 - 2 * params.size_spread
+    shows = alone & ~whole
+    if shows.mean() < params.half or whole.mean() > params.little:
         return 0.0
     return float(np.median(opening[shows]))
 

@@ -410,6 +410,18 @@ class TestOnset:
         found = divided([flow for flow in flows if flow.start_ms >= 890], pp=self.PP)
         assert ends_ms(found) == list(self.GATHERED[1:])
 
+    def test_rest_of_a_step_that_not_all_stages_show_opens_none(self) -> None:
+        """Gradients are scattered after each microbatch, and parameters gathered; the second stage is done sooner."""
+        flows = [flow for ends in self.PP for flow in pipeline(ends, [start + 30 for start in self.STARTS])]
+        ends = []
+        for members, before in zip(self.GRID, (0, 100), strict=True):
+            for turn in range(4):
+                flows += ring(members, [start + 390 + 150 * turn - before for start in self.STARTS], size=40 * MB)
+            ends = [start + 900 - before for start in self.STARTS]
+            flows += ring(members, ends, size=20 * MB)
+        found = divided([flow for flow in flows if flow.start_ms >= 790], pp=self.PP)
+        assert ends_ms(found) == [end + 100 for end in ends]
+
     def test_first_burst_may_be_a_rest_without_other_traffic(self) -> None:
         assert ends_ms(divided(self.flows(messages=False))) == list(self.GATHERED)
 
