@@ -28,12 +28,13 @@ def propose(sequences: Sequences, params: DivideParams) -> tuple[Float64, list[B
     typical = robust.median_by(sequences.line[inner], log_gap, len(sequences))[sequences.line[inner]]
     threshold, separation = robust.two_class_split(sequences.gap_s[inner])
     long = np.log(threshold) if separation >= params.min_separation else typical
+    longer = log_gap > typical + np.log(params.silence_contrast)
     odds = np.zeros(len(last))
     mass = np.clip(found.new_run_mass, 1e-6, 1 - 1e-6)
-    surprise = np.where(log_gap > typical, np.log(mass / (1 - mass)), -np.abs(np.log(mass / (1 - mass))))
+    surprise = np.where(longer, np.log(mass / (1 - mass)), -np.abs(np.log(mass / (1 - mass))))
     odds[inner] = np.clip(log_gap - long, -1, 1) + np.clip(surprise, -1, 1)
     changed = every.copy()
-    changed[inner] = (found.new_run_mass > params.half) & (log_gap > typical)
+    changed[inner] = (found.new_run_mass > params.half) & longer
     split = every.copy()
     split[inner] = sequences.gap_s[inner] > threshold
     followed = _follow_odds(sequences)

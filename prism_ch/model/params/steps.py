@@ -41,7 +41,8 @@ class DivideParams(SharedParams):
     min_gathered: float = 0.1
     #: Microbatches looked for within a step.
     max_microbatches: int = 16
-    #: The silence after the last of several microbatches is longer than those after the others by this factor.
+    #: A silence is a longer one by this factor: that after the last of several microbatches beside those after the
+    #: others, and one that may end a step beside the usual gap.
     silence_contrast: float = 1.05
     #: Steps less alike than this beyond the null model are no training: serving moves what its clients ask for, when
     #: they do.

@@ -81,6 +81,17 @@ class TestClosingBursts:
         assert set(offsets) in ({0.0}, {240.0}, {0.0, 1000.0})
         assert 19 <= len(found) <= 20
 
+    def test_silence_ends_equal_steps_not_a_change_of_gaps(self) -> None:
+        """Three buckets of different sizes and a gather; the gap after the first is but a little longer than usual."""
+        ends = every(1064, 40, 1064)
+        places = ((126, 18), (67, 110), (9, 68), (0, 98))
+        flows = [
+            flow
+            for before, size in places
+            for flow in ring([0, 1, 2], [end - before for end in ends], length_ms=1, size=size * MB)
+        ]
+        assert ends_ms(divided(shaken(flows, 1, ms=0.2))) == pytest.approx(ends, abs=2)
+
     def test_steps_stay_apart_when_checkpoints_pause(self) -> None:
         ends = [1000 * (step + 1) + 5000 * (step // 25) for step in range(70)]
         assert ends_ms(divided(shaken(ring([0, 1, 2], ends), 1, ms=0.5))) == pytest.approx(ends, abs=3)
