@@ -61,7 +61,9 @@ def choose_volume(sequences: Sequences, proposals: list[Bool], preference: Float
     others = [by_period, of_rare_size(sequences, params)]
     step_volume, regular, chosen = usual_step(sequences, silences, params, others)
     sure = shown | (chosen != len(silences))
-    step_volume = _as_most(step_volume, sure, robust.size_classes(sequences.volume, params.same_volume), params)
+    as_much = robust.size_classes(sequences.volume, params.same_volume)
+    differs, step_volume, regular = _as_most(step_volume, regular, sure, as_much, params)
+    chosen = np.where(differs, 0, chosen)
     ends = np.array([*silences, *others])[chosen[sequences.line], np.arange(len(preference))]
     cut = Cut(step_volume, regular, preference)
     cut = cut.with_steps(sequences, chosen >= len(proposals), step_volume, ends, params)
@@ -143,18 +145,23 @@ def usual_step(
     return step_volume, best_share, chosen
 
 
-def _as_most(step_volume: Float64, sure: Bool, of_volume: Int32, params: DivideParams) -> Float64:
-    """Return what most sequences of as many bytes carry in a step, float64[k].
+def _as_most(
+    step_volume: Float64, regular: Float64, sure: Bool, of_volume: Int32, params: DivideParams
+) -> tuple[Bool, Float64, Float64]:
+    """Give sequences the step of most that carry as many bytes.
 
-    Parameters: `sure` bool[k], those that count where there are such: what repeats does so in several steps, too, and
-    only these show where one ends; `of_volume` int32[k], the class of each by its bytes in all. Buckets that run into
-    one another on a slow rail seem to be steps. Where most differ, each keeps its own.
+    Parameters: `step_volume`, `regular` float64[k]; `sure` bool[k], those that count where there are such: what repeats
+    does so in several steps, too, and only these show where one ends; `of_volume` int32[k], the class of each by its
+    bytes in all. Buckets that run into one another on a slow rail seem to be steps. Where most differ, each keeps its
+    own. Returns which were given another volume, bool[k], the volumes, and how regular steps are, float64[k].
     """
     counts = sure | (np.bincount(of_volume, sure) == 0)[of_volume]
     usual = robust.median_by(of_volume[counts], step_volume[counts])[of_volume]
     differs = np.abs(step_volume - usual) > params.size_spread * usual
     few = 2 * np.bincount(of_volume, differs & counts) < np.bincount(of_volume, counts)
-    return np.where(differs & few[of_volume], usual, step_volume)
+    other, agree = differs & few[of_volume], counts & ~differs
+    usual_regular = robust.median_by(of_volume[agree], regular[agree], len(few))[of_volume]
+    return other, np.where(other, usual, step_volume), np.where(other, usual_regular, regular)
 
 
 def _measured(sequences: Sequences, ends: Bool, params: DivideParams) -> tuple[Float64, Float64, Float64]:

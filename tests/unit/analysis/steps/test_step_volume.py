@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from prism_ch.analysis.steps.sequences import Sequences, communicators, read_sequences, whole_payload
-from prism_ch.analysis.steps.step_volume import impute
+from prism_ch.analysis.steps.step_volume import KnownSteps, collective_ends, impute
 from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.columns import Int64
 from prism_ch.model.job import Division
@@ -108,6 +108,30 @@ def test_halved_bursts_end_steps_when_passes_follow() -> None:
     found = divide(seen, typed(seen, pp=pipeline), np.arange(8, dtype=np.int32), PARAMS)
     # Nothing shows that the last one is over.
     assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == pytest.approx(ENDS[:-1])
+
+
+def test_step_that_others_show_is_as_regular_as_theirs() -> None:
+    """Eight microbatches and a gather. On one of three lines passes come between microbatches, which are alike."""
+    chance, bucket = np.random.default_rng(6), 80.0 * MB
+    starts = [start + chance.uniform(0, 150) for start in every(1000, 20)]
+    rows = []
+    for number, turn_ms in enumerate((20, 80, 20)):
+        for until_ms in (round(start + 900) for start in starts):
+            for left in range(8, 0, -1):
+                at_ms = until_ms - 10 - (left - 1) * turn_ms
+                followed = float(number == 1 and left > 1)
+                rows += [(number, at_ms - 10, bucket, 0.0), (number, at_ms, bucket, followed)]
+            rows.append((number, until_ms, 2 * bucket, float(number == 1) or 8.0))
+    line, ends_ms, payload, followed_by = (np.array(column) for column in zip(*rows, strict=True))
+    end_ns = BEGIN_NS + (ends_ms * MS).astype(np.int64)
+    offsets = np.arange(4) * (len(line) // 3)
+    gap_s = np.append((np.diff(end_ns) - 5 * MS) / 1e9, np.inf)
+    gap_s[offsets[1:] - 1] = np.inf
+    sequences = Sequences(line.astype(np.int32), end_ns - 5 * MS, end_ns, payload, gap_s, followed_by, offsets)
+    ends = collective_ends(sequences, KnownSteps.none(sequences), int(end_ns.max()), PARAMS)
+    assert [(end - BEGIN_NS) / MS for end in end_ns[ends & (line == 1)].tolist()] == [
+        round(start + 900) for start in starts
+    ]
 
 
 GRID = ([0, 1], [2, 3])
