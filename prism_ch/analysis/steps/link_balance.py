@@ -9,6 +9,7 @@ from scipy.special import logit
 
 from prism_ch.analysis.steps.regularity import most_regular
 from prism_ch.analysis.steps.sequences import Sequences
+from prism_ch.analysis.steps.single_messages import read_single_messages
 from prism_ch.analysis.steps.step_volume import closed_by_silence
 from prism_ch.analysis.steps.usual_volume import segment
 from prism_ch.core import intervals, periodicity, robust
@@ -38,8 +39,9 @@ def pipeline_ends(
 
     1. Sum what was sent over a link, one way less the other: the balance.
     2. It is at rest, at an extreme, only between two steps: then every activation has its gradient back. Choose for
-       each pipeline whether at the least or at the most, by which way activations go. Where a lost message shifts the
-       balance of all that comes later, take the extremes within a step, if pieces are more alike so.
+       each pipeline whether at the least or at the most, by which way activations go, and for all together where links
+       pass one message to and fro. Where a lost message shifts the balance of all that comes later, take the extremes
+       within a step, if pieces are more alike so.
     3. Segment the links by the volume that is usual between rests: by the known one where a slow stage makes all of
        them rest after every microbatch.
     4. Cut links at rest within a step where another link of their pipeline is cut, and pipelines all of whose links
@@ -49,10 +51,16 @@ def pipeline_ends(
     downward = leads_down[traffic.pair]
     joined = intervals.merge(line_of_pair[traffic.pair], traffic.start_ns, traffic.end_ns, params.burst_gap_ns)
     signed = np.bincount(joined.owner, weights=np.where(downward, traffic.payload, -traffic.payload))
-    message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
-    level = _in_messages(_so_far(signed, sequences) / message[sequences.line], sequences)
     haste = _haste(traffic, line_of_pair, downward)
     one = _has_one_microbatch(traffic, chain[line_of_pair], leads_down, place, params)
+    alternating = read_single_messages(sequences, signed > 0, params)
+    if alternating is not None:  # then all pipelines are one, seen in parts
+        signed = np.where(alternating.turned[sequences.line], -signed, signed)
+        downward ^= alternating.turned[line_of_pair][traffic.pair]
+        chain, one = np.zeros_like(chain), np.full(1, one[chain].all())
+        haste = np.full(len(chain), alternating.haste)
+    message = robust.median_by(line_of_pair[traffic.pair], traffic.payload, len(sequences))
+    level = _in_messages(_so_far(signed, sequences) / message[sequences.line], sequences)
     ends = _at_rest(*_extremes(level, sequences, None), chain, haste, one, sequences, params)
     step_volume, share = most_regular(sequences, ends, params)
     if np.median(share) < params.nearly_all:
@@ -319,6 +327,7 @@ def without_strays(sequences: Sequences, ends: Int64, chain: Int32, params: Divi
     late = ends - lag[:, None] - centre
     near = params.jitter_share * float(robust.median(np.diff(centre))) if ends.shape[1] > 1 else np.inf
     strays = np.abs(late) > near
+    strays &= ~strays.all(axis=0)  # where all do, none strays from the others
     of_chain = chain[:, None] == np.unique(chain)
     for number in np.flatnonzero(strays.any(axis=0)).tolist():
         moved = np.flatnonzero(strays[:, number])

@@ -14,7 +14,20 @@ from prism_ch.analysis.steps.steps import divide
 from prism_ch.model.columns import Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams
-from tests.unit.analysis.build import BEGIN_NS, MB, MS, Flow, batch, every, pipeline, shaken, topology, traffic, typed
+from tests.unit.analysis.build import (
+    BEGIN_NS,
+    MB,
+    MS,
+    Flow,
+    batch,
+    every,
+    pipeline,
+    renamed,
+    shaken,
+    topology,
+    traffic,
+    typed,
+)
 from tests.unit.chain import work
 
 PARAMS = DivideParams()
@@ -104,6 +117,28 @@ def test_one_microbatch_passes_no_other(depth: int) -> None:
     assert ends == pytest.approx([start + last_ms for start in starts], abs=2)
 
 
+@pytest.mark.parametrize("name", [[0, 1, 2, 3, 4, 5], [0, 2, 1, 3, 4, 5], [5, 4, 3, 2, 1, 0]], ids=str)
+def test_links_apart_show_which_way_one_microbatch_goes(name: list[int]) -> None:
+    """Two stages on each server: of the links only 1-2 and 3-4 are on record; the last stage computes long."""
+    stages = range(6)
+
+    def seen_of(starts: list[float]) -> list[Flow]:
+        flows = [*pipeline(stages, starts, microbatches=1, slow={5: 5.0})]
+        flows += [replace(flow, src=flow.src + 6, dst=flow.dst + 6) for flow in flows]  # a replica
+        between = [flow for flow in flows if {flow.src % 6, flow.dst % 6} in ({1, 2}, {3, 4})]
+        return renamed(between, [*name, *(place + 6 for place in name)])
+
+    last_ms = max(flow.start_ms + flow.length_ms for flow in seen_of([0]))
+    starts = every(800, 12)
+    seen = traffic(shaken(seen_of(starts), 1, ms=0.5))
+    endpoints = np.unique(np.concatenate([seen.pair_src, seen.pair_dst]))
+    found = divide(
+        seen, typed(seen, list(zip(seen.pair_src.tolist(), seen.pair_dst.tolist(), strict=True))), endpoints, PARAMS
+    )
+    ends = [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()]
+    assert ends == pytest.approx([start + last_ms for start in starts], abs=3)
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_messages_that_pass_each_other_end_no_step(seed: int) -> None:
     # Of many microbatches one's gradient comes about when the next one's activation goes.
@@ -176,6 +211,20 @@ def test_links_that_are_late_together_were_held_up() -> None:
     late = ends.copy()
     late[2:6, 4] += 200 * MS
     np.testing.assert_array_equal(without_strays(moved(sequences, ends, late), late, CHAIN, PARAMS), late)
+
+
+def test_of_two_links_and_two_none_strays_from_the_others() -> None:
+    sequences, ends = eight_links()
+    rows = sequences.line < 4
+    four = replace(
+        sequences,
+        **{name: getattr(sequences, name)[rows] for name in ("line", "start_ns", "end_ns", "payload", "gap_s")},
+        followed_by=sequences.followed_by[rows],
+        offsets=sequences.offsets[:5],
+    )
+    late = ends[:4].copy()
+    late[2:, 4] += 200 * MS
+    np.testing.assert_array_equal(without_strays(moved(four, ends[:4], late), late, CHAIN[:4], PARAMS), late)
 
 
 def test_late_links_of_one_pipeline_have_lost_messages() -> None:
