@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prism_ch.analysis.steps.link_balance import pipeline_ends, without_strays
+from prism_ch.analysis.steps.link_balance import pipeline_ends
 from prism_ch.analysis.steps.onset import read_known, with_onset
 from prism_ch.analysis.steps.regularity import regularity
 from prism_ch.analysis.steps.sequences import (
@@ -21,6 +21,7 @@ from prism_ch.analysis.steps.sequences import (
     whole_payload,
 )
 from prism_ch.analysis.steps.step_volume import collective_ends, impute
+from prism_ch.analysis.steps.strays import without_strays
 from prism_ch.core import robust
 from prism_ch.core.arrays import fold_at
 from prism_ch.model.columns import Bool, Float64, Int32, Int64

@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from prism_ch.analysis.steps.link_balance import without_strays
 from prism_ch.analysis.steps.sequences import Sequences, links, read_sequences
 from prism_ch.analysis.steps.steps import divide
+from prism_ch.analysis.steps.strays import without_strays
 from prism_ch.model.columns import Int64
 from prism_ch.model.job import Division
 from prism_ch.model.params import DivideParams
