@@ -131,15 +131,22 @@ class _Rest:
     def wait(self, one: int, other: int) -> tuple[int, float]:
         """Return how many steps one part waits for another, and how that varies.
 
-        The one that has far fewer steps rests in each of them, and the other within steps if at all. Distances are
-        from the last burst of the busy part to the first of the waiting part in its next step. Their deviation,
-        squared, is a share of that of the null model, which is the lesser of two: of a moment at random between two
-        bursts, and as in `_drift`. Before the straggler got slow, the distance was another.
+        The one that has far fewer steps rests in each of them, and the other within steps if at all; of parts with as
+        many steps either may wait.
         """
         counts = [len(self.end_ns[row]) for row in (one, other)]
-        waiting, busy = (one, other) if counts[0] <= counts[1] else (other, one)
-        if not min(counts) or max(counts) < self.params.one_step * min(counts):
-            return 0, np.inf
+        ways = [(one, other), (other, one)] if counts[0] <= counts[1] else [(other, one), (one, other)]
+        if max(counts) >= self.params.one_step * min(counts):
+            ways = ways[:1]
+        return min((self._wait_of(*way) for way in ways), key=itemgetter(1))
+
+    def _wait_of(self, waiting: int, busy: int) -> tuple[int, float]:
+        """Return how many steps a part waits for a busy one, and how that varies.
+
+        Distances are from the last burst of the busy part to the first of the waiting part in its next step. Their
+        deviation, squared, is a share of that of the null model, which is the lesser of two: of a moment at random
+        between two bursts, and as in `_drift`. Before the straggler got slow, the distance was another.
+        """
         moved_ns, begin_ns = distinct(self.bursts[busy].end_ns), np.sort(self.bursts[waiting].start_ns)
         place = np.searchsorted(begin_ns, self.end_ns[waiting], side="right")
         begin_ns = begin_ns[place[place < len(begin_ns)]]
