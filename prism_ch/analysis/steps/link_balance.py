@@ -40,7 +40,7 @@ def pipeline_ends(
     2. It is at rest, at an extreme, only between two steps: then every activation has its gradient back. Choose for
        each pipeline whether at the least or at the most, by which way activations go, and for all together where links
        pass one message to and fro. Where a lost message shifts the balance of all that comes later, take the extremes
-       within a step, if pieces are more alike so.
+       within a step, if pieces are more alike so; where a link rests within a step as well, the longest rest of each.
     3. Segment the links by the volume that is usual between rests: by the known one where a slow stage makes all of
        them rest after every microbatch.
     4. Cut links at rest within a step where another link of their pipeline is cut, and pipelines all of whose links
@@ -65,10 +65,11 @@ def pipeline_ends(
     if np.median(share) < params.nearly_all:
         messages = _messages_a_step(traffic, downward, sequences, params)
         within = _at_rest(*_extremes(level, sequences, messages), chain, haste, one, sequences, params)
-        volume_within, share_within = most_regular(sequences, within, params)
         # Where a slow link makes its ends rest after every microbatch, the period is that, and other links show more.
-        if np.median(share_within) > np.median(share):
-            ends, step_volume, share = within, volume_within, share_within
+        for other in (within, _of_longest_turn(sequences, ends, params)):
+            other_volume, other_share = most_regular(sequences, other, params)
+            if np.median(other_share) > np.median(share):
+                ends, step_volume, share = other, other_volume, other_share
     ends &= _has_begun(sequences, message, params)
     single = (step_volume < params.one_step * 2 * message) & (known_volume > params.one_step * step_volume)
     # Links that move as much show where a step ends, and how much that is, unless they rest within it, too.
@@ -177,6 +178,31 @@ def _extremes(level: Float64, sequences: Sequences, messages: Int64 | None) -> t
         low[begin:end] = here == minimum_filter1d(here, 2 * reach + 1)[stretch]
         high[begin:end] = here == maximum_filter1d(here, 2 * reach + 1)[stretch]
     return low, high
+
+
+def _of_longest_turn(sequences: Sequences, ends: Bool, params: DivideParams) -> Bool:
+    """Keep one of several rests that take turns, bool[n].
+
+    Parameters: `ends` bool[n], the bursts before rests. Of a few microbatches a link also rests within a step, always
+    at the same place: what it moves from rest to rest repeats in turns. The optimizer makes one of them the longest.
+    Most links that move as much do the same; those that alone do are a straggler's.
+    """
+    kept = ends.copy()
+    _, piece = sequences.pieces(ends)
+    moved = np.bincount(piece, weights=sequences.payload)
+    alternates = np.zeros(len(sequences), dtype=np.bool_)
+    for link in range(len(sequences)):
+        rows = sequences.rows(link)
+        rests = rows.start + np.flatnonzero(ends[rows] & np.isfinite(sequences.gap_s[rows]))
+        sizes = robust.size_classes(moved[piece[rests]], params.size_spread / 2).astype(np.int64)
+        turns, strength = periodicity.sequence_period(sizes, params.max_microbatches)
+        if turns > 1 and strength > params.half:
+            turn = periodicity.places_in_period(sizes, turns)
+            longest = np.argmax(robust.median_by(turn.astype(np.int32), sequences.gap_s[rests], turns))
+            kept[rests], alternates[link] = turn == longest, True
+    alike = robust.size_classes(sequences.volume, params.same_volume)
+    most = np.bincount(alike, alternates) > params.half * np.bincount(alike)
+    return np.where(most[alike][sequences.line], kept, ends)
 
 
 def _haste(traffic: Traffic, line_of_pair: Int32, downward: Bool) -> Float64:

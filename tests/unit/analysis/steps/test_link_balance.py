@@ -139,6 +139,17 @@ def test_links_apart_show_which_way_one_microbatch_goes(name: list[int]) -> None
     assert ends == pytest.approx([start + last_ms for start in starts], abs=3)
 
 
+def test_link_that_rests_within_steps_too_ends_them_by_turns() -> None:
+    """Three microbatches through two stages that put weight gradients off: the link rests after the second one."""
+    messages = ((0, 0), (0, 37), (1, 78), (1, 154), (0, 231), (1, 305))
+    starts = every(432, 40)
+    flows = [Flow(way, 1 - way, start + at, 2) for start in starts for way, at in messages]
+    seen = traffic(shaken(flows, 1, ms=0.5))
+    found = divide(seen, typed(seen, [(0, 1)]), np.array([0, 1], np.int32), PARAMS)
+    ends = [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()]
+    assert ends == pytest.approx([start + 307 for start in starts], abs=3)
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_messages_that_pass_each_other_end_no_step(seed: int) -> None:
     # Of many microbatches one's gradient comes about when the next one's activation goes.
