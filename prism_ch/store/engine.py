@@ -17,6 +17,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import Error
 
 from prism_ch.errors import StoreError, StoreLockedError
+from prism_ch.store.deduplication import forget_unwritten_blocks
 
 #: What the engine prints about a definition that it can't read.
 _DEFINITION = re.compile(r"metadata file (\S+\.sql)")
@@ -39,6 +40,7 @@ def open_folder(folder: Path) -> Client:
     with _opening:
         if _is_ours(folder):
             return _connect(folder)
+        _complete(folder)
         with tempfile.TemporaryDirectory(prefix="prism-ch-") as empty, contextlib.chdir(empty):
             return _connect(folder)
 
@@ -115,6 +117,25 @@ def _make(folder: Path) -> None:
         raise StoreError(
             f"can't be used as the database's folder: {reason}; give another with --url", place=str(folder)
         )
+
+
+def _complete(folder: Path) -> None:
+    """Let statements that a killed process left half done be repeated.
+
+    The engine removes its file `status` when it ends by itself. A process that has taken the folder by now has done
+    this, too.
+    """
+    status = folder / "status"
+    if not status.exists():
+        return
+    try:
+        with status.open(encoding="utf-8") as held:
+            fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            forget_unwritten_blocks(folder)
+    except BlockingIOError:
+        return
+    except OSError as error:
+        raise StoreError(f"{error.filename} can't be read: {error.strerror}", place=str(folder)) from error
 
 
 def _is_ours(folder: Path) -> bool:
