@@ -22,6 +22,7 @@ from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import migrate
 from prism_ch.worker import analyse
 from tests.e2e.analysed import NewUrl
+from tests.sweeps import swept
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +91,7 @@ def test_all_is_silent_and_the_rank_that_hangs_is_named(told: Callable[..., Told
     assert gap_s == pytest.approx(90 - STOPS_S, abs=5)
 
 
-@pytest.mark.parametrize("saves", [1 << 30, 0])
+@pytest.mark.parametrize("saves", [1 << 30, *swept(0)])
 def test_first_pause_of_a_job_is_an_alarm_though_it_saves(told: Callable[..., Told], saves: int) -> None:
     run = healthy()
     pause = Pause(kind="checkpoint", duration_s=12.0, at_step=28, payload_bytes=saves)

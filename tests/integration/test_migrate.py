@@ -9,6 +9,7 @@ from prism_ch.errors import StoreError
 from prism_ch.store import migrate as module
 from prism_ch.store.client import Store, connect
 from prism_ch.store.migrate import Migration, migrate, migrations, require_schema
+from tests.sweeps import swept
 
 
 def tables(store: Store) -> list[tuple[str, str]]:
@@ -48,7 +49,7 @@ def test_killed_after_any_statement_and_run_again_it_completes(store: Store, sto
         again.command("DROP DATABASE {name:Identifier}", {"name": again.database}, use_database=False)
 
 
-@pytest.mark.parametrize("applied", [5, 20])
+@pytest.mark.parametrize("applied", [20, *swept(5)])
 def test_tables_of_which_nothing_is_recorded_are_migrated(empty_store: Store, applied: int) -> None:
     empty_store.command("CREATE DATABASE {name:Identifier}", {"name": empty_store.database}, use_database=False)
     for migration in migrations()[:applied]:

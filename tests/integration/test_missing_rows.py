@@ -16,6 +16,7 @@ from prism_ch.store.client import Store
 from prism_ch.worker import analyse
 from tests.damage import nothing_lands
 from tests.records import csv_text, records, write, write_parquet
+from tests.sweeps import swept
 
 SETTINGS = Settings()
 TOPOLOGY = "endpoint,server,gpu,rail,leaf,pod,tenant\n10.0.0.1,a,0,0,,,\n10.0.0.2,b,0,0,,,\n"
@@ -101,7 +102,7 @@ def test_rows_of_the_topology_are_compared(store: Store, landed: Path) -> None:
     assert wrong(store) == []
 
 
-@pytest.mark.parametrize("table", ["arrivals_log", "flow_pair_1m_log", "switch_1h_log", "switch_1s_log"])
+@pytest.mark.parametrize("table", ["arrivals_log", "switch_1h_log", *swept("flow_pair_1m_log", "switch_1s_log")])
 def test_sums_that_are_gone_are_made_again(store: Store, landed: Path, table: str) -> None:
     before = sums(store)
     empty(store, table)
@@ -111,7 +112,7 @@ def test_sums_that_are_gone_are_made_again(store: Store, landed: Path, table: st
     assert sums(store) == before
 
 
-@pytest.mark.parametrize("table", ["revisions", "jobs_log", "exporters_log"])
+@pytest.mark.parametrize("table", ["revisions", "exporters_log", *swept("jobs_log")])
 def test_results_that_are_gone_are_named(store: Store, landed: Path, table: str) -> None:
     analyse(store, SETTINGS)
     written = store.scalar("SELECT sum(l.written[{table:String}]) FROM windows_log AS l", {"table": table})

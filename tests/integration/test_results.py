@@ -22,6 +22,7 @@ from prism_ch.store import timeline
 from prism_ch.store.client import Store
 from prism_ch.store.read import live_jobs, read_cluster_findings, read_jobs, read_reaches
 from tests.revisions import write_revisions
+from tests.sweeps import swept
 
 S = 10**9
 T0 = 1_800_000_000 * S + 123_456_789
@@ -349,7 +350,7 @@ def random_history(
     return history
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *swept(2, 3)])
 def test_views_and_states_equal_a_replay_of_all_revisions(store: Store, seed: int) -> None:
     rng = np.random.default_rng(seed)
     job_ids = ["a", "b", "c"]

@@ -147,6 +147,7 @@ def _mend() -> None:
     setattr(analysis, "diagnose", diagnose)  # noqa: B010
 
 
+@pytest.mark.sweep
 def test_a_job_that_fails_on_a_worker_costs_others_nothing(
     landed: Store, local: Snapshot, spread: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,7 +205,7 @@ class TestFindingsOverWindows:
 
 
 class TestJobsOverWindows:
-    @pytest.mark.parametrize("window_s", [max(WINDOWS_S), min(WINDOWS_S)])
+    @pytest.mark.parametrize("window_s", [max(WINDOWS_S), *swept(min(WINDOWS_S))])
     def test_parts_seen_before_joining_gradients_are_no_jobs(self, window_s: int) -> None:
         grid = [[2 * stage, 2 * stage + 1] for stage in range(3)]
         found = work(batch(shaken(job(grid, 30, 5000, microbatches=8), 1)), topology(6), window_s).only
@@ -291,7 +291,7 @@ def look(shown: Sequence[Flow] | FlowBatch, where: Topology) -> WindowRevision:
 class TestWaitingForOneRank:
     """Sharded data parallelism on two servers, whose ranks all wait for one from the middle of a recording on."""
 
-    @pytest.mark.parametrize("seed", [1, 5])
+    @pytest.mark.parametrize("seed", [1, *swept(5)])
     def test_steps_stay_what_they_were_and_no_link_is_accused(self, seed: int) -> None:
         scenario = FAMILIES["zero3"](seed, servers=2)
         step_s = scenario.duration_s / 50
@@ -599,7 +599,7 @@ class TestImbalance:
             flows += ring(stage, ends, length_ms=80 * times, size=round(40 * MB * times))
         return flows
 
-    @pytest.mark.parametrize("window_s", [200, 30, 7])
+    @pytest.mark.parametrize("window_s", [200, 30, *swept(7)])
     def test_it_is_one_open_finding_whatever_the_windows(self, window_s: int) -> None:
         worked = work(batch(self.flows(150)), topology(12), window_s)
         (one,) = worked.only.findings.values()

@@ -15,6 +15,7 @@ from prism_ch.model.window import Window
 from prism_ch.simulate import Simulation, generate, textbook
 from prism_ch.simulate.families import FAMILIES
 from prism_ch.simulate.job import Fault
+from tests.sweeps import swept
 from tests.unit.analysis.build import MB, Flow, batch, ring, shaken
 from tests.unit.analysis.build import topology as endpoints
 from tests.unit.chain import Published, Results, work_window
@@ -115,7 +116,7 @@ def test_ten_even_steps_show_what_a_step_is_once_they_are_slow() -> None:
     assert np.diff(found.steps.end_ns) / 1e6 == pytest.approx(np.diff(ends_ms), abs=20)
 
 
-@pytest.mark.parametrize("seed", [6, 11, 13])
+@pytest.mark.parametrize("seed", [11, *swept(6, 13)])
 def test_sharded_jobs_slow_until_step_ten_have_all_their_steps(seed: int) -> None:
     """While all wait for one rank, messages run into one another: a slow step has fewer bursts than others have."""
     run = FAMILIES["zero3"](seed, servers=2)

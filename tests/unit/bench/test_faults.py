@@ -18,6 +18,7 @@ from prism_ch.simulate import Simulation, generate
 from prism_ch.simulate.draws import Draws, textbook
 from prism_ch.simulate.families import FAMILIES
 from prism_ch.simulate.job import Fault, FaultKind, Layout
+from tests.sweeps import swept
 
 SECOND = 10**9
 ALARM = Alarm(
@@ -71,7 +72,9 @@ def test_every_kind_is_at_a_place_or_a_stop_and_none_is_left_out() -> None:
     assert set(get_args(FaultKind)) <= set(KINDS)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "slow_drift"])
+@pytest.mark.parametrize(
+    "kind", ["slow_gpu", *swept(*(kind for kind in KINDS if kind not in {"slow_drift", "slow_gpu"}))]
+)
 def test_injected_fault_has_effect_and_costs_time(kind: str) -> None:
     # The longest hole is one of ten minutes, all of which are simulated; the shortest has the same effect.
     case = Case(kind, KINDS[kind].magnitudes[0 if kind == "hole" else -1], 103)
@@ -239,6 +242,7 @@ def test_alarms_that_are_no_longer_read_are_withdrawn() -> None:
     assert (grade(log, TRUTH, "slow_nic").withdrawn, grade(log, TRUTH, "slow_nic").wrong) == (1, 0)
 
 
+@pytest.mark.sweep
 def test_service_looks_at_silence_before_its_window_closes() -> None:
     """Windows close ten seconds after their end; a hang is read sooner, and what is read is replaced."""
     made = generate(Case("hang", 0.0, 102).scenario())

@@ -11,6 +11,7 @@ import pytest
 from prism_ch.analysis.jobs.tenants import find_strays
 from prism_ch.model.params import Params
 from prism_ch.model.topology import Topology
+from tests.sweeps import swept
 from tests.unit.analysis.build import batch, every, job, ring, shaken, topology, traffic
 from tests.unit.chain import work
 
@@ -52,7 +53,7 @@ def test_mutual_partners_of_two_tenants_both_stay() -> None:
     assert find_strays(traffic(ring([0, 1], every(1000, 20, 1000))), (), where, PARAMS) == {}
 
 
-@pytest.mark.parametrize("window_s", [5, 20])
+@pytest.mark.parametrize("window_s", [20, *swept(5)])
 def test_member_of_another_tenant_is_kept_and_told_of(window_s: int) -> None:
     grid = ((0, 2), (1, 3), (4, 6), (5, 7))
     flows = batch(shaken(job(grid, 40), 1, ms=0.1))

@@ -80,7 +80,9 @@ def test_unmodified_replay_equals_measured_to_the_ns(family: str) -> None:
     assert (again.at[:, built.known] == built.at[:, built.known]).all()
 
 
-@pytest.mark.parametrize("family", ["pipeline-1f1b", "pipeline-zero-bubble", "distributed-optimizer-overlap", "zero3"])
+@pytest.mark.parametrize(
+    "family", ["pipeline-1f1b", "pipeline-zero-bubble", *swept("distributed-optimizer-overlap", "zero3")]
+)
 def test_slower_unit_never_shortens_a_step(family: str) -> None:
     built = graph(scenario(family))
     everywhere = np.ones(built.steps, dtype=np.bool_)
@@ -149,7 +151,7 @@ def test_computing_edges_belong_to_units() -> None:
     assert len(built.role) == len(built.endpoints) // 4  # tensor groups of four end their operations together
 
 
-@pytest.mark.parametrize("family", ["zero3", "distributed-optimizer"])
+@pytest.mark.parametrize("family", ["distributed-optimizer", *swept("zero3")])
 def test_waiting_that_shows_as_computing_is_the_causes_too(family: str) -> None:
     fault = Fault(kind="slow_gpu", gpu=21, factor=1.5, first_step=10, last_step=16)
     slow, healthy = graph(scenario(family, fault)), graph(scenario(family))

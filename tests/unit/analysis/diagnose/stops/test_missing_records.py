@@ -14,6 +14,7 @@ from prism_ch.model.finding import Finding
 from prism_ch.model.memory import Visibility
 from prism_ch.model.result import PAIR_KINDS
 from prism_ch.model.window import Window
+from tests.sweeps import swept
 from tests.unit.analysis.build import (
     BEGIN_NS,
     MS,
@@ -67,7 +68,7 @@ def test_hole_over_two_jobs_is_one_finding_and_no_stop(window_s: int) -> None:
     assert {one.last.job.status for one in lasting.jobs.values()} == {"running"}
 
 
-@pytest.mark.parametrize("window_s", [5, 10, 60])
+@pytest.mark.parametrize("window_s", [10, 60, *swept(5)])
 def test_steps_in_a_hole_are_unseen_and_not_lost(window_s: int) -> None:
     over = worked(without(two_jobs(), 25.3, 55.3), window_s)
     (hole,) = over.cluster.values()

@@ -16,6 +16,7 @@ from prism_ch.model.job import Division
 from prism_ch.model.memory import Attempt
 from prism_ch.model.params import Params
 from prism_ch.model.traffic import Traffic
+from tests.sweeps import swept
 from tests.unit.analysis.build import (
     BEGIN_NS,
     MB,
@@ -139,7 +140,7 @@ class TestStalls:
         assert "all paused together" in stall.summary
         assert [one for one in found.findings.values() if one.severity != "info"] == [stall]
 
-    @pytest.mark.parametrize("window_s", WINDOWS_S)
+    @pytest.mark.parametrize("window_s", [max(WINDOWS_S), *swept(min(WINDOWS_S))])
     def test_pause_that_comes_again_was_a_habit(self, window_s: int) -> None:
         """Three windows and more lie between the first, which is told of until then, and the second."""
         both = [*paused(3.0, after=35), *shifted(job(GRID, 20), 61_000)]
@@ -254,7 +255,7 @@ class TestHangs:
         (hang,) = stops(worked(flows, 5, until_s=40).only)
         assert (hang.kind, hang.severity, hang.diagnosis_id) == ("hang", "warning", stall.diagnosis_id)
 
-    @pytest.mark.parametrize("window_s", [5, 10, 60])
+    @pytest.mark.parametrize("window_s", [10, 60, *swept(5)])
     def test_what_goes_on_was_a_stall(self, window_s: int) -> None:
         found = worked(paused(30.0), window_s)
         (stall,) = stops(found.only)
@@ -322,7 +323,7 @@ class TestRestarts:
             *(Flow(src, dst, 24_000 + 60 * src + 9 * dst, 2, 9000) for src, dst in pairs),
         ]
 
-    @pytest.mark.parametrize("window_s", [5, 10])
+    @pytest.mark.parametrize("window_s", [10, *swept(5)])
     def test_connecting_endpoints_seem_to_restart_before_their_steps(self, window_s: int) -> None:
         """Messages of the job's sizes show that they do before steps end, whoever is in the place of some."""
         who = [2, 3, 4, 5, 6, 7]
