@@ -122,8 +122,9 @@ def usual_step(
 
     1. Every proposal cuts the sequence into pieces; the size class with the most payload is its candidate.
     2. Pieces alike in size and in time are steps. Buckets of one step are alike in size only.
-    3. A coarser cut counts where a finer one is irregular, if it is about as regular, or where it is more regular and
-       more even than sums are: lost records make sums less alike, but not parts of a step.
+    3. A coarser cut counts where a finer one is irregular, if it is about as regular, or far more even than sums are,
+       which chance does not make; or where it is more regular and more even than sums are: lost records make sums less
+       alike, but not parts of a step.
 
     Parameters: `others` bool[n] each, proposals that count as coarser ones. Returns the payload and the regular share
     of what it cuts, float64[k] each, and the place of the proposal, int64[k], that of others behind the last.
@@ -135,11 +136,14 @@ def usual_step(
     measured = np.array([_measured(sequences, ends, params) for ends in (*proposals, *others)])
     for place, (size, share, spread) in zip(order, np.take_along_axis(measured, order[:, None], axis=0), strict=True):
         times = np.maximum(size / step_volume, 1)
-        joined = _regular_when_joined(best_share, times, sequences.volume / size)
-        enough = np.where(share >= params.half, joined, best_share) - params.regularity_margin
+        pieces = sequences.volume / size
+        joined = _regular_when_joined(best_share, times, pieces)
+        irregular = best_share < params.min_plain_share
+        even = _even_enough(uneven, times, params)
+        as_joined = (share >= params.half) | (irregular & (pieces >= params.enough) & (spread < params.little * even))
+        enough = np.where(as_joined, joined, best_share) - params.regularity_margin
         plainly = (uneven > params.max_uneven) | (share > best_share + params.little)
-        plainly &= spread < _even_enough(uneven, times, params)
-        better = (best_share == 0) | ((share > enough) & ((best_share < params.min_plain_share) | plainly))
+        better = (best_share == 0) | ((share > enough) & (irregular | (plainly & (spread <= even))))
         step_volume, uneven = np.where(better, size, step_volume), np.where(better, spread, uneven)
         best_share, chosen = np.where(better, share, best_share), np.where(better, place, chosen)
     return step_volume, best_share, chosen

@@ -110,6 +110,23 @@ def test_halved_bursts_end_steps_when_passes_follow() -> None:
     assert [(end - BEGIN_NS) / MS for end in found.job_end_ns().tolist()] == pytest.approx(ENDS[:-1])
 
 
+def sequences_of(rows: Sequence[tuple[int, float, float, float]]) -> Sequences:
+    """Bursts of 5 ms, given as line, end in ms, bytes, and bytes of other traffic that follow."""
+    line, ended_ms, payload, followed_by = (np.array(column) for column in zip(*rows, strict=True))
+    end_ns = BEGIN_NS + (ended_ms * MS).astype(np.int64)
+    offsets = np.append(0, np.cumsum(np.bincount(line)))
+    gap_s = np.append((np.diff(end_ns) - 5 * MS) / 1e9, np.inf)
+    gap_s[offsets[1:] - 1] = np.inf
+    return Sequences(line.astype(np.int32), end_ns - 5 * MS, end_ns, payload, gap_s, followed_by, offsets)
+
+
+def ends_ms(sequences: Sequences, line: int) -> list[float]:
+    """When a sequence ends steps."""
+    end_ns = sequences.end_ns
+    ends = collective_ends(sequences, KnownSteps.none(sequences), int(end_ns.max()), PARAMS)
+    return [(end - BEGIN_NS) / MS for end in end_ns[ends & (sequences.line == line)].tolist()]
+
+
 def test_step_that_others_show_is_as_regular_as_theirs() -> None:
     """Eight microbatches and a gather. On one of three lines passes come between microbatches, which are alike."""
     chance, bucket = np.random.default_rng(6), 80.0 * MB
@@ -122,16 +139,29 @@ def test_step_that_others_show_is_as_regular_as_theirs() -> None:
                 followed = float(number == 1 and left > 1)
                 rows += [(number, at_ms - 10, bucket, 0.0), (number, at_ms, bucket, followed)]
             rows.append((number, until_ms, 2 * bucket, float(number == 1) or 8.0))
-    line, ends_ms, payload, followed_by = (np.array(column) for column in zip(*rows, strict=True))
-    end_ns = BEGIN_NS + (ends_ms * MS).astype(np.int64)
-    offsets = np.arange(4) * (len(line) // 3)
-    gap_s = np.append((np.diff(end_ns) - 5 * MS) / 1e9, np.inf)
-    gap_s[offsets[1:] - 1] = np.inf
-    sequences = Sequences(line.astype(np.int32), end_ns - 5 * MS, end_ns, payload, gap_s, followed_by, offsets)
-    ends = collective_ends(sequences, KnownSteps.none(sequences), int(end_ns.max()), PARAMS)
-    assert [(end - BEGIN_NS) / MS for end in end_ns[ends & (line == 1)].tolist()] == [
-        round(start + 900) for start in starts
+    assert ends_ms(sequences_of(rows), 1) == [round(start + 900) for start in starts]
+
+
+def test_steps_far_more_even_than_sums_need_less_that_is_alike() -> None:
+    """Of four microbatches each moves a fifth less where the records of a rail are gone; a gather follows at once."""
+    chance, rows = np.random.default_rng(4), []
+    for step in range(40):
+        for at_ms in (400, 800, 1200, 1600):
+            moved = 100 * MB if chance.random() < 0.65 else 78 * MB
+            rows.append((0, 1650 * step + at_ms + chance.uniform(0, 4), moved, 0.0))
+        rows.append((0, 1650 * step + 1630, 7.0 * MB, 0.0))
+    assert ends_ms(sequences_of(rows), 0) == [1650 * step + 1630 for step in range(40)]
+
+
+def test_passes_forward_and_backward_part_no_step() -> None:
+    """One microbatch: its gradients come back before the last and largest bucket is reduced."""
+    sizes = ((340, 44), (375, 266), (410, 108), (445, 43), (480, 151), (525, 4537))
+    rows = [
+        (0, 660.0 * step + at_ms, size * float(MB), float(size in (151, 4537)))
+        for step in range(40)
+        for at_ms, size in sizes
     ]
+    assert ends_ms(sequences_of(rows), 0) == [660 * step + 525 for step in range(40)]
 
 
 GRID = ([0, 1], [2, 3])
