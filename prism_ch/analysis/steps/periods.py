@@ -133,7 +133,8 @@ def period_ends(
     """Cut sequences once in each step that their periods show, bool[n].
 
     Without a period of sizes, as where buckets of some microbatches run together, it is that of the long silences,
-    `silent` bool[n]. Returns as well in which sequences silences or microbatches show where a step ends, bool[k].
+    `silent` bool[n]. Returns as well in which sequences silences, microbatches or other sequences show where a step
+    ends, bool[k].
     """
     ends, shown = np.isinf(sequences.gap_s), np.zeros(len(sequences), dtype=bool)
     for line, period in enumerate(periods):
@@ -146,11 +147,39 @@ def period_ends(
         found = _before_longest(period, sequences, rows, params)
         if found is None and (place := _shown_edge(period, params)) is not None:
             found = _ends_at(period, place)
-        shown[line] = found is not None
-        if found is None:
-            found = _last_microbatches(_ends_at(period, _last_place(period, params)), gap_s, params)
-        ends[rows] |= found
+        if found is not None:
+            ends[rows] |= found
+            shown[line] = True
+    others_ns = np.sort(sequences.end_ns[ends & shown[sequences.line]])
+    for line in np.flatnonzero(~shown).tolist():
+        period, rows = periods[line], sequences.rows(line)
+        if period is None:
+            continue
+        place = _place_of_others(period, sequences, rows, others_ns, params)
+        shown[line] = place is not None
+        found = _ends_at(period, _last_place(period, params) if place is None else place)
+        ends[rows] |= _last_microbatches(found, sequences.gap_s[rows], params) if place is None else found
     return ends, shown
+
+
+def _place_of_others(
+    period: Period, sequences: Sequences, rows: slice, others_ns: Int64, params: DivideParams
+) -> int | None:
+    """Find the place at which a sequence's bursts end when steps of others do.
+
+    Parameters: `rows`, of the period's sequence; `others_ns` int64[m], sorted, where others end steps. None where fewer
+    than most of these fall on one place, as in a period of two steps, or where bursts are followed by messages of a
+    pipeline, whose stages end one after the other.
+    """
+    end_ns = sequences.end_ns[rows]
+    within_ns = others_ns[(others_ns >= end_ns[0]) & (others_ns <= end_ns[-1])]
+    if len(within_ns) < params.enough or sequences.followed_by[rows].any():
+        return None
+    after = np.clip(np.searchsorted(end_ns, within_ns), 1, len(end_ns) - 1)
+    nearest = after - (within_ns - end_ns[after - 1] < end_ns[after] - within_ns)
+    together = np.abs(end_ns[nearest] - within_ns) < params.little * np.median(np.diff(end_ns))
+    votes = np.bincount(period.place[nearest[together]], minlength=1)
+    return int(np.argmax(votes)) if votes.max() > params.min_plain_share * len(within_ns) else None
 
 
 def _ends_at(period: Period, place: int) -> Bool:

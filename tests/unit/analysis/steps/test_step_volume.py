@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prism_ch.analysis.steps.periods import find_periods, period_ends
 from prism_ch.analysis.steps.sequences import Sequences, communicators, read_sequences, whole_payload
 from prism_ch.analysis.steps.step_volume import KnownSteps, collective_ends, impute
 from prism_ch.analysis.steps.steps import divide
@@ -318,3 +319,18 @@ def test_steps_end_as_known_ones_whatever_silence_follows(kind: str) -> None:
     known = division([0, 1], ((ends_ns[:16] - BEGIN_NS) / MS).tolist())
     found = divide(seen, typed(seen), known.endpoints, PARAMS, known)
     assert found.job_end_ns().tolist() == ends_ns.tolist()
+
+
+@pytest.mark.parametrize("followed", [0.0, 1.0], ids=["alone", "in a pipeline"])
+def test_period_ends_where_most_steps_of_others_do(followed: float) -> None:
+    """Silences are all alike in one of two sequences. The stages of a pipeline end their steps one after the other."""
+    sizes = ((100, 30.0), (200, 40.0), (300, 10.0), (400, 20.0))
+    rows = [(n, 700.0 * step + at, mb * MB, followed) for n in (0, 1) for step in range(20) for at, mb in sizes]
+    sequences = sequences_of(rows)
+    alike = (sequences.line == 1) & np.isfinite(sequences.gap_s)
+    sequences = replace(sequences, gap_s=np.where(alike, 0.095, sequences.gap_s))
+    periods = find_periods(sequences, PARAMS)
+    ends, shown = period_ends(sequences, periods, np.ones(len(rows), dtype=bool), PARAMS)
+    assert shown.tolist() == [True, not followed]
+    of_steps = np.tile([False, False, False, True], 20)
+    assert [(ends[sequences.rows(line)] == of_steps).all() for line in (0, 1)] == [True, not followed]
