@@ -63,8 +63,10 @@ def choose_volume(sequences: Sequences, proposals: list[Bool], preference: Float
     sure = shown | (chosen != len(silences))
     as_much = robust.size_classes(sequences.volume, params.same_volume)
     differs, step_volume, regular = _as_most(step_volume, regular, sure, as_much, params)
-    chosen = np.where(differs, 0, chosen)
-    ends = np.array([*silences, *others])[chosen[sequences.line], np.arange(len(preference))]
+    ways = [*silences, *others]
+    if differs.any():
+        chosen = np.where(differs, _way_to_cut(sequences, ways, step_volume, params), chosen)
+    ends = np.array(ways)[chosen[sequences.line], np.arange(len(preference))]
     cut = Cut(step_volume, regular, preference)
     cut = cut.with_steps(sequences, chosen >= len(proposals), step_volume, ends, params)
     cut = _by_periods(sequences, cut, periods, by_period, shown, params)
@@ -154,18 +156,34 @@ def _as_most(
 ) -> tuple[Bool, Float64, Float64]:
     """Give sequences the step of most that carry as many bytes.
 
+    The more regular ones count more.
     Parameters: `step_volume`, `regular` float64[k]; `sure` bool[k], those that count where there are such: what repeats
     does so in several steps, too, and only these show where one ends; `of_volume` int32[k], the class of each by its
     bytes in all. Buckets that run into one another on a slow rail seem to be steps. Where most differ, each keeps its
     own. Returns which were given another volume, bool[k], the volumes, and how regular steps are, float64[k].
     """
     counts = sure | (np.bincount(of_volume, sure) == 0)[of_volume]
-    usual = robust.median_by(of_volume[counts], step_volume[counts])[of_volume]
+    weight = np.where(counts, regular, 0.0)
+    alike = robust.size_classes(step_volume, params.size_spread, of_volume)
+    of_class = np.bincount(alike, weight)
+    best = np.zeros(int(of_volume.max()) + 1)
+    np.maximum.at(best, of_volume, of_class[alike])
+    agree = counts & (of_class[alike] == best[of_volume])
+    usual = robust.median_by(of_volume[agree], step_volume[agree], len(best))[of_volume]
     differs = np.abs(step_volume - usual) > params.size_spread * usual
-    few = 2 * np.bincount(of_volume, differs & counts) < np.bincount(of_volume, counts)
-    other, agree = differs & few[of_volume], counts & ~differs
-    usual_regular = robust.median_by(of_volume[agree], regular[agree], len(few))[of_volume]
+    other = differs & (2 * best > np.bincount(of_volume, weight))[of_volume]
+    usual_regular = robust.median_by(of_volume[agree], regular[agree], len(best))[of_volume]
     return other, np.where(other, usual, step_volume), np.where(other, usual_regular, regular)
+
+
+def _way_to_cut(sequences: Sequences, ways: list[Bool], step_volume: Float64, params: DivideParams) -> Int64:
+    """Find the proposal that cuts most into pieces of a given step volume, int64[k].
+
+    It is the first if none does.
+    """
+    size, share = np.array([most_regular(sequences, ends, params) for ends in ways]).swapaxes(0, 1)
+    fits = np.abs(size - step_volume) <= params.size_spread * step_volume
+    return np.asarray(np.argmax(np.where(fits, share, 0.0), axis=0))
 
 
 def _measured(sequences: Sequences, ends: Bool, params: DivideParams) -> tuple[Float64, Float64, Float64]:

@@ -148,9 +148,9 @@ def test_steps_far_more_even_than_sums_need_less_that_is_alike() -> None:
     chance, rows = np.random.default_rng(4), []
     for step in range(40):
         for at_ms in (400, 800, 1200, 1600):
-            moved = 100 * MB if chance.random() < 0.65 else 78 * MB
+            moved = (100.0 if chance.random() < 0.65 else 78.0) * MB
             rows.append((0, 1650 * step + at_ms + chance.uniform(0, 4), moved, 0.0))
-        rows.append((0, 1650 * step + 1630, 7.0 * MB, 0.0))
+        rows.append((0, 1650.0 * step + 1630, 7.0 * MB, 0.0))
     assert ends_ms(sequences_of(rows), 0) == [1650 * step + 1630 for step in range(40)]
 
 
@@ -334,3 +334,28 @@ def test_period_ends_where_most_steps_of_others_do(followed: float) -> None:
     assert shown.tolist() == [True, not followed]
     of_steps = np.tile([False, False, False, True], 20)
     assert [(ends[sequences.rows(line)] == of_steps).all() for line in (0, 1)] == [True, not followed]
+
+
+def zero2_of_stages(steps: int) -> list[tuple[int, float, float, float]]:
+    """Two stages that reduce four buckets in each of eight microbatches, and gather, in a step of 4060 ms.
+
+    Passes follow each microbatch of the first; of some, records of the largest bucket are lost.
+    """
+    buckets_ms_mb = ((210, 69), (280, 118), (350, 115), (430, 1075))
+    rows = []
+    for stage, gathered_ms in ((0, 3790), (1, 3600)):
+        for step in range(steps):
+            for microbatch in range(8):
+                for at_ms, size_mb in buckets_ms_mb:
+                    is_lost = (stage, microbatch, step % 3, size_mb) == (0, 2, 0, 1075)
+                    seen = size_mb * MB * (0.2 if is_lost else 1.0)
+                    rows.append((stage, 4060.0 * step + 440 * microbatch + at_ms, seen, float(size_mb == 1075) * 8))
+            rows.append((stage, 4060.0 * step + gathered_ms, 164.0 * MB, 1.0))
+    return rows
+
+
+def test_more_regular_of_two_sequences_shows_steps() -> None:
+    sequences = sequences_of(zero2_of_stages(40))
+    # Nothing shows that the last one is over.
+    assert ends_ms(sequences, 0)[:39] == [4060 * step + 3790 for step in range(39)]
+    assert ends_ms(sequences, 1)[:39] == [4060 * step + 3600 for step in range(39)]
