@@ -66,8 +66,8 @@ def _as_known(sequences: Sequences, preference: Float64, ends: Bool, params: Div
 
     Parameters: `ends` bool[n], the bursts that end known steps.
 
-    1. Bursts of the size of those end steps, or at their place in the period of sizes, where hardly any others do.
-       Silences are other ones in slow steps.
+    1. Bursts of the size of those end steps, or at their place in the period of sizes, where hardly any others do, and
+       no others are preferred. Silences are other ones in slow steps.
     2. Where those are the least preferred of all, as where shards are gathered again right after a step, what is
        preferred is turned round.
     """
@@ -84,7 +84,8 @@ def _as_known(sequences: Sequences, preference: Float64, ends: Bool, params: Div
     highest = robust.quantile_by(line[ends], preference[ends], 0.75, count)
     lowest = robust.quantile_by(line[within], preference[within], 0.25, count)
     turned = np.where((highest < lowest)[line], -preference, preference)
-    as_known = np.where(shows[line] & alike & np.isfinite(sequences.gap_s), params.log_odds, turned)
+    alike &= np.isfinite(sequences.gap_s)
+    as_known = np.where(shows[line], np.where(alike, params.log_odds, np.minimum(turned, 0)), turned)
     return np.select([ends, within], [params.log_odds, -params.log_odds], as_known)
 
 

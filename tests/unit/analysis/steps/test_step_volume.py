@@ -359,3 +359,21 @@ def test_more_regular_of_two_sequences_shows_steps() -> None:
     # Nothing shows that the last one is over.
     assert ends_ms(sequences, 0)[:39] == [4060 * step + 3790 for step in range(39)]
     assert ends_ms(sequences, 1)[:39] == [4060 * step + 3600 for step in range(39)]
+
+
+def test_ends_of_known_steps_count_more_than_silences() -> None:
+    """Records are lost of further steps, which may then end before as well as after a long silence."""
+    chance = np.random.default_rng(1)
+    rows = [
+        (stage, at_ms, moved * (chance.uniform(0.94, 1.0) if at_ms > 80_000 and followed == 8 else 1.0), followed)
+        for stage, at_ms, moved, followed in zero2_of_stages(40)
+    ]
+    sequences = sequences_of(rows)
+    volume = np.full(2, 11_180.0 * MB)
+    at_ms = (sequences.end_ns - BEGIN_NS) / MS
+    gathers = np.isclose(sequences.payload, 164 * MB)
+    known = KnownSteps(volume, np.full(2, np.nan), gathers & (at_ms < 80_000))
+    ends = collective_ends(sequences, known, int(sequences.end_ns.max()), PARAMS)
+    for stage, gathered_ms in ((0, 3790), (1, 3600)):
+        wanted = [4060 * step + gathered_ms for step in range(39)]
+        assert at_ms[ends & (sequences.line == stage)].tolist()[:39] == wanted
