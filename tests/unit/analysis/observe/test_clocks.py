@@ -254,6 +254,7 @@ class TestLanes:
     def test_of_rails_that_move_by_themselves_nothing_is_known(self) -> None:
         assert np.isnan(list(self.found(seen({"b": 0.2}, paths=self.RAILS)).values())).all()
 
+    @pytest.mark.sweep
     def test_nor_of_those_so_busy_that_something_always_agrees(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sightings, "_MAX_CANDIDATES", 20_000)
         sizes, rng = range(MB, 17 * MB, MB), np.random.default_rng(1)
