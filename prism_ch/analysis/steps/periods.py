@@ -156,9 +156,12 @@ def period_ends(
         if period is None:
             continue
         place = _place_of_others(period, sequences, rows, others_ns, params)
-        shown[line] = place is not None
-        found = _ends_at(period, _last_place(period, params) if place is None else place)
-        ends[rows] |= _last_microbatches(found, sequences.gap_s[rows], params) if place is None else found
+        if place is None:
+            likeliest = _ends_at(period, _last_place(period, params))
+            ends[rows] |= _last_microbatches(likeliest, sequences.gap_s[rows], params)
+        else:
+            ends[rows] |= _ends_at(period, place)
+            shown[line] = True
     return ends, shown
 
 
