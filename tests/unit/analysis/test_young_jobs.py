@@ -116,7 +116,7 @@ def test_ten_even_steps_show_what_a_step_is_once_they_are_slow() -> None:
     assert np.diff(found.steps.end_ns) / 1e6 == pytest.approx(np.diff(ends_ms), abs=20)
 
 
-@pytest.mark.parametrize("seed", [11, *swept(6, 13)])
+@pytest.mark.parametrize("seed", [11, 13, *swept(6)])
 def test_sharded_jobs_slow_until_step_ten_have_all_their_steps(seed: int) -> None:
     """While all wait for one rank, messages run into one another: a slow step has fewer bursts than others have."""
     run = FAMILIES["zero3"](seed, servers=2)
